@@ -34,8 +34,8 @@ static int64_t key_width(const ch_config *config) {
   return config->attention.shared_qk_dim + (config->attention.content_bias ? config->num_attention_heads : 0);
 }
 
-/* Xavier's, as the paper's code; with the spectral rule what gives sums over D~ the size of sums over d,
-   whatever the widths. */
+/* Returns the initial deviation of the mixing weights: Xavier's, as in the paper's code. With the spectral
+   rule, sums over D~ start with the size of sums over d, whatever the widths. */
 static double mixing_std(const ch_config *config) {
   double shared = (double)config->attention.shared_qk_dim;
   if (config->parametrization == CH_PARAMETRIZATION_SPECTRAL) return sqrt((double)config->head_dim / shared);
@@ -76,7 +76,7 @@ static void collaborative_write(ch_builder *builder, ch_node *x, ch_node *out[])
   out[1] = ch_knock(builder, CH_ON_V, ch_project(builder, x, "v_proj"));
 }
 
-/* The one query as each head weighs it [N, H key_width]. */
+/* Returns the shared query, weighted by each head [N, H key_width]. */
 static ch_node *queries(ch_builder *builder, ch_node *x) {
   const ch_config *c = builder->config;
   ch_graph *graph = builder->graph;
@@ -87,7 +87,8 @@ static ch_node *queries(ch_builder *builder, ch_node *x) {
   return c->attention.content_bias ? ch_op_tag_heads(graph, q, heads) : q;
 }
 
-/* All heads read one key: from the cache as it is, in training repeated for every head of values. */
+/* Attends with one key for all heads. The cache holds it once; in training it is repeated for every head of
+   values. */
 static ch_node *collaborative_read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   const ch_config *c = builder->config;
   int64_t groups = c->num_key_value_heads, width = key_width(c);
@@ -118,7 +119,8 @@ static int64_t shared_latent_dim(const ch_config *config) {
 
 static const char *const keys[] = {"shared_qk_dim", "content_bias", NULL};
 
-/* A third of all heads together, in whole heads, as the paper leaves of BERT's: 256 of 768. */
+/* Sets the default shared dims: a third of all heads together, in whole heads, as the paper does for BERT
+   (256 of 768). */
 static ch_status third_of_heads(ch_config *config, int64_t number, const char *where, ch_error *error) {
   (void)where;
   (void)error;

@@ -55,7 +55,8 @@ static ch_node *lambda_of(ch_builder *builder) {
   return ch_op_diff_lambda(builder->graph, v[0], v[1], v[2], v[3], initial_lambda(builder->layer));
 }
 
-/* Attention of the first (side 0) or second heads of all pairs, over both values of their pair. */
+/* Computes the attention of the first (side 0) or second heads of all pairs, over both values of their
+   pair. */
 static ch_node *attend(ch_builder *builder, ch_node *q, ch_node *keys, ch_node *values, int64_t side) {
   const ch_config *c = builder->config;
   int64_t d = c->head_dim, pairs = c->num_attention_heads / 2;
@@ -70,7 +71,7 @@ static ch_node *attend(ch_builder *builder, ch_node *q, ch_node *keys, ch_node *
                                            .slopes = ch_alibi_slopes(builder, side, 2, pairs)});
 }
 
-/* (1 - lambda_init) headnorm(context): the factor goes into the norm's weight. */
+/* (1 - lambda_init) headnorm(context). The factor multiplies the norm's weight. */
 static ch_node *normed(ch_builder *builder, ch_node *context) {
   if (!builder->config->attention.head_norm) return context;
   ch_node *weight = ch_op_scale(builder->graph, ch_attention_param(builder, "head_norm.weight"),
@@ -88,7 +89,7 @@ static ch_node *diff_read(ch_builder *builder, ch_node *x, ch_node *const states
   return ch_project(builder, normed(builder, context), "o_proj");
 }
 
-/* MHA's heads, in pairs. */
+/* Presets as many key-value heads as query heads, as MHA has. */
 static ch_status all_groups(ch_config *config, int64_t number, const char *where, ch_error *error) {
   return ch_preset_groups(config, number ? number : config->num_attention_heads, where, error);
 }

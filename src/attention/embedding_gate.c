@@ -69,7 +69,7 @@ static ch_node *gated(ch_builder *builder, ch_node *kv, ch_node *gate) {
                                                            : ch_op_mul(builder->graph, kv, gate);
 }
 
-/* [N, gate_embedding_dim] */
+/* Looks up the rows of tokens in the gate's table: [N, gate_embedding_dim]. */
 static ch_node *looked_up(ch_builder *builder, ch_node *tokens) {
   ch_node *table = ch_attention_param(builder, "kv_gate_embed.weight");
   return builder->table_shares > 1 ? ch_op_joined_rows(builder->graph, tokens, table, builder->table_shares)

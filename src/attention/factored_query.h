@@ -4,14 +4,14 @@
 
 #include "attention/mechanism.h"
 
-/* q_a_proj [C_q, D], q_b_proj [m C, C_q], the norm between where the config asks for it, and the modules on
-   queries. */
+/* Declares q_a_proj [C_q, D], q_b_proj [m C, C_q], the norm between them if the config has one, and the
+   modules on queries. */
 void ch_factored_query_declare(ch_declaration *declaration);
 ch_node *ch_factored_query(ch_builder *builder, ch_node *x);
-/* num_key_value_heads is 1 if it is left out; any other value is an error. */
+/* Sets num_key_value_heads to 1 if it was left out; ch_check_one_key_head rejects any other value. */
 void ch_one_key_head(ch_config *config);
 ch_status ch_check_one_key_head(const ch_config *config, const char *where, ch_error *error);
-/* A preset in MFA's proportions: heads of N dims (default: twice the width), and 7/8 as many of them. */
+/* Presets MFA's proportions: heads of N dims (default: twice the width), and 7/8 as many of them. */
 ch_status ch_preset_factored(ch_config *config, int64_t number, const char *where, ch_error *error);
 
 #endif

@@ -29,7 +29,7 @@ static int64_t value_width(const ch_config *c) {
 
 /* --- tensors -------------------------------------------------------------------------------------------- */
 
-/* A projection and the convolution after it. */
+/* Declares a projection and the convolution after it. */
 static void declare_convolved(ch_declaration *declaration, const char *name, const char *conv,
                               int64_t width) {
   const ch_config *c = declaration->config;
@@ -81,7 +81,7 @@ static ch_node *convolved(ch_builder *builder, ch_node *x, const char *name, con
                           &kept);
 }
 
-/* o_t of every value head. */
+/* Computes o_t of every value head. */
 static ch_node *recalled(ch_builder *builder, ch_node *x) {
   const ch_linear_attention *l = &builder->config->linear_attention;
   ch_graph *graph = builder->graph;

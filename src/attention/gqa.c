@@ -3,8 +3,8 @@
  *   write:  k of G_k heads of d, v of G_v heads of d
  *   read:   y = W_o headnorm(softmax(q k^T / sqrt(d)) v)
  *
- * with queries, keys and values as keys_values.c makes them. Query head h reads key head floor(h G_k / H) and
- * value head floor(h G_v / H); the two are mostly alike, G. */
+ * with the queries, keys and values of keys_values.c. Query head h reads key head floor(h G_k / H) and value
+ * head floor(h G_v / H). Usually G_k = G_v = G. */
 #include "attention/mechanism.h"
 
 static void gqa_declare(ch_declaration *declaration) {

@@ -24,7 +24,8 @@ typedef struct sizes {
   int64_t heads, own, branches, latents, width, all, nope, rope, value;
 } sizes;
 
-/* Absent, there is a branch for every latent, in MLRA, which alone has branches. */
+/* Returns the number of branches. Only MLRA has several; if the config does not say how many, it has one for
+   every latent. */
 static int64_t branches_of(const ch_config *config) {
   if (strcmp(config->attention.type, "mlra") != 0) return 1;
   return config->attention.branches ? config->attention.branches : config->attention.latent_heads;
@@ -44,7 +45,7 @@ static sizes grouped_latents_sizes_of(const ch_config *config) {
                  .value = a->v_head_dim};
 }
 
-/* The factor of normed latents with "latent_scale". */
+/* Returns the factor of normed latents with "latent_scale". */
 static double latent_scale(const ch_config *config) {
   return sqrt((double)config->hidden_size / (double)grouped_latents_sizes_of(config).width);
 }
@@ -58,7 +59,8 @@ static ch_status must_divide(const char *key, int64_t number, const char *of, in
                  key, (long long)number, of, (long long)all);
 }
 
-/* Widths of the heads of all branches side by side stay as far from overflow as those of one. */
+/* Checks the branches. Also limits the widths of the heads of all branches together, so that they are as far
+   from overflow as those of one branch. */
 static ch_status check_branches(const ch_config *config, const char *where, ch_error *error) {
   enum { MOST_WIDTH = 1 << 24 };
   int64_t branches = branches_of(config), heads = config->num_attention_heads,
@@ -123,7 +125,7 @@ int ch_grouped_latents_state(const ch_config *config, int layer, ch_state_part p
   return 1;
 }
 
-/* The latents, each with its own norm, then the rotated key. */
+/* Writes the latents, each with its own norm, then the rotated key. */
 void ch_grouped_latents_write(ch_builder *builder, ch_node *x, ch_node *state[]) {
   const ch_config *c = builder->config;
   ch_graph *graph = builder->graph;
@@ -147,7 +149,7 @@ static double score_scale(const ch_builder *builder) {
   return ch_latent_score_scale(builder->config) / sqrt((double)(s.nope + s.rope));
 }
 
-/* ALiBi's slopes of the heads of all branches. */
+/* Returns ALiBi's slopes for the heads of all branches. */
 static const double *slopes_of(ch_builder *builder) {
   sizes s = grouped_latents_sizes_of(builder->config);
   const double *own = ch_alibi_slopes(builder, 0, 1, s.own);
@@ -161,19 +163,19 @@ static const double *slopes_of(ch_builder *builder) {
   return slopes;
 }
 
-/* Something of `width` elements per head for the heads of all branches. */
+/* Repeats x, with `width` elements per head, for the heads of all branches. */
 static ch_node *for_branches(ch_builder *builder, ch_node *x, int64_t width) {
   sizes s = grouped_latents_sizes_of(builder->config);
   return ch_op_repeat_heads(builder->graph, x, s.own * width, s.branches);
 }
 
-/* The part of `width` columns from `offset` on of every head of `stride`. */
+/* Returns `width` columns from `offset` on of every head of `stride` columns. */
 static ch_node *part(ch_builder *builder, ch_node *x, int64_t stride, int64_t offset, int64_t width) {
   sizes s = grouped_latents_sizes_of(builder->config);
   return ch_op_slice_heads(builder->graph, x, s.heads, (ch_head_slice){stride, offset, width});
 }
 
-/* (k, v) of the heads of all branches side by side, out of the latents [N, m w]. */
+/* Expands the latents [N, m w] to (k, v) of the heads of all branches. */
 static ch_node *expanded(ch_builder *builder, ch_node *latents) {
   sizes s = grouped_latents_sizes_of(builder->config);
   int64_t both = s.nope + s.value, rows = s.heads / s.latents * both;
@@ -186,8 +188,8 @@ static ch_node *expanded(ch_builder *builder, ch_node *latents) {
                           (ch_head_slice[]){{s.nope, 0, s.nope}, {s.value, 0, s.value}});
 }
 
-/* The latents without the key after them: one by one from the cache, so that only those that are needed are
-   read. */
+/* Returns the latents without the key after them. From the cache they are cut out one by one, so that only
+   the needed ones are read. */
 static ch_node *latents_of(ch_builder *builder, ch_node *state) {
   sizes s = grouped_latents_sizes_of(builder->config);
   if (builder->cached)
@@ -195,7 +197,7 @@ static ch_node *latents_of(ch_builder *builder, ch_node *state) {
   return ch_op_slice_heads(builder->graph, state, 1, (ch_head_slice){0, 0, s.all});
 }
 
-/* One branch: its heads' columns of kv. */
+/* Computes the attention of one branch from its heads' columns of kv. */
 static ch_node *attend_branch(ch_builder *builder, ch_node *q, ch_node *kv, ch_node *rope, int64_t branch) {
   sizes s = grouped_latents_sizes_of(builder->config);
   int64_t both = s.nope + s.value, first = branch * s.own * both;
@@ -210,7 +212,7 @@ static ch_node *attend_branch(ch_builder *builder, ch_node *q, ch_node *kv, ch_n
                                            .scale = score_scale(builder)});
 }
 
-/* The sum of the branches' contexts. */
+/* Returns the sum of the branches' contexts, from expanded keys and values. */
 static ch_node *attend_expanded(ch_builder *builder, ch_node *q, ch_node *state) {
   sizes s = grouped_latents_sizes_of(builder->config);
   ch_node *kv = expanded(builder, latents_of(builder, state)), *sum = NULL;
@@ -222,14 +224,14 @@ static ch_node *attend_expanded(ch_builder *builder, ch_node *q, ch_node *state)
   return sum;
 }
 
-/* W_UK^T of every head's query, or W_UV of its sum of latents. */
+/* Multiplies every head's query by W_UK^T, or its sum of latents by W_UV. */
 static ch_node *through_kv_b(ch_builder *builder, ch_node *x, int64_t first, int64_t rows, bool transposed) {
   sizes s = grouped_latents_sizes_of(builder->config);
   return ch_op_head_product(builder->graph, x, ch_projection_weight(builder, "kv_b_proj"),
                             (ch_head_rows){s.heads, s.nope + s.value, first, rows, transposed});
 }
 
-/* Keys (l_j, r): with one latent, it and the rotated key behind it are one key in memory. */
+/* Returns the keys (l_j, r). A single latent and the rotated key after it are already one key in memory. */
 static ch_node *latent_keys(ch_builder *builder, ch_node *state) {
   sizes s = grouped_latents_sizes_of(builder->config);
   if (s.latents == 1) return state;
@@ -237,7 +239,7 @@ static ch_node *latent_keys(ch_builder *builder, ch_node *state) {
                           (ch_head_slice[]){{s.width, 0, s.width}, {0, s.all, s.rope}});
 }
 
-/* The sum over branches of contexts side by side. */
+/* Returns the sum of the branches' contexts, which are columns of one value. */
 static ch_node *summed(ch_builder *builder, ch_node *contexts) {
   sizes s = grouped_latents_sizes_of(builder->config);
   int64_t width = s.own * s.value;
@@ -270,7 +272,7 @@ static ch_node *attend_absorbed(ch_builder *builder, ch_node *q, ch_node *state)
   return ch_knock(builder, CH_ON_V, summed(builder, through_kv_b(builder, sums, s.nope, s.value, false)));
 }
 
-/* Multiply-adds to expand one head's key and value of one token. */
+/* Returns the multiply-adds that expand one head's key and value of one token. */
 static int64_t expanding(const ch_config *config) {
   sizes s = grouped_latents_sizes_of(config);
   return s.width * (s.nope + s.value) + (ch_is_knocked(config, CH_ON_K) ? s.nope * s.nope : 0) +
@@ -306,7 +308,7 @@ int ch_grouped_latents_rows(const ch_config *config, ch_state_rows made[CH_MAX_S
   return 3;
 }
 
-/* The number of queries at which making keys and values is a quarter of the work. */
+/* Returns the number of queries at which computing keys and values is a quarter of the work. */
 int64_t ch_grouped_latents_long_pass(const ch_config *config) {
   sizes s = grouped_latents_sizes_of(config);
   return 4 * expanding(config) / (s.nope + s.rope + s.value);

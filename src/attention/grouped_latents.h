@@ -5,7 +5,7 @@
 
 #include "attention/mechanism.h"
 
-/* CH_OK if the latents divide "kv_lora_rank", and the branches of heads them and the heads. */
+/* Fails unless the latents divide "kv_lora_rank", and the branches divide the latents and the heads. */
 ch_status ch_grouped_latents_check(const ch_config *config, const char *where, ch_error *error);
 void ch_grouped_latents_declare(ch_declaration *declaration);
 int ch_grouped_latents_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]);
@@ -15,7 +15,8 @@ int ch_grouped_latents_rows(const ch_config *config, ch_state_rows made[CH_MAX_S
 int64_t ch_grouped_latents_long_pass(const ch_config *config);
 int64_t ch_grouped_latents_rank(const ch_config *config);
 int64_t ch_grouped_latents_dim(const ch_config *config);
-/* A preset: `number` elements of all latents together, or the next from mla's usual ones that they divide. */
+/* Presets `number` elements of all latents together, or MLA's usual number rounded up to one that the latents
+   divide. */
 ch_status ch_preset_grouped_latents(ch_config *config, int64_t number, const char *where, ch_error *error);
 
 #endif

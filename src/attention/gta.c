@@ -5,8 +5,8 @@
  *   read:   k_g = (t_g[0 : d/2], r),  v_g = t_g;   y = W_o headnorm(softmax(q k^T / sqrt(d)) v)
  *
  * The last d/2 dims of a query are rotated, the first are not. Modules name the tied state "v". The QK norm
- * is of whole keys (t_g[0 : d/2], W_r x), so that r is written unrotated then, and every key is normed and
- * rotated as it is read. */
+ * is of whole keys (t_g[0 : d/2], W_r x). With it r is written unrotated, and every key is normed and rotated
+ * on read. */
 #include <math.h>
 
 #include "attention/mechanism.h"
@@ -54,7 +54,7 @@ static void gta_write(ch_builder *builder, ch_node *x, ch_node *out[]) {
   if (!c->attention.qk_norm) out[1] = ch_apply_rope(builder, out[1], c->head_dim / 2, c->head_dim / 2);
 }
 
-/* Keys of all groups, from tied states and rotary vectors. */
+/* Joins tied states and rotary vectors to the keys of all groups. */
 static ch_node *joined_keys(ch_builder *builder, ch_node *tied, ch_node *rotary) {
   const ch_config *c = builder->config;
   int64_t d = c->head_dim;
@@ -78,7 +78,7 @@ static ch_node *gta_read(ch_builder *builder, ch_node *x, ch_node *const states[
   return ch_project(builder, ch_head_norm(builder, context), "o_proj");
 }
 
-/* Keys and values are the tied rows. */
+/* Lists the rows for knocking. Keys and values are the tied rows. */
 static int gta_rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) {
   int64_t d = config->head_dim;
   made[0] = (ch_state_rows){"q_proj", CH_ON_Q, d, 0, d};

@@ -4,7 +4,7 @@
  *   k = RoPE(norm(knock(mix(W_k x)))),  v = knock(mix(W_v x))
  *
  * All of it happens on write, unless there are fewer components than heads: then components are cached, and
- * the stages after them happen on read. RoPE rotates all heads alike, so rotated components can be mixed. The
+ * the stages after them happen on read. RoPE rotates all heads equally, so rotated components can be mixed. The
  * norm and knocking need mixed, unrotated keys; with them components are cached unrotated. */
 #include "attention/mechanism.h"
 
@@ -95,8 +95,8 @@ static ch_node *attend_components(ch_builder *builder, ch_node *q, ch_node *cons
   return ch_op_collapse_heads(builder->graph, sums, ch_attention_param(builder, "v_mix.weight"), heads);
 }
 
-/* The fewest pairs of a key and a value head that query heads read: the least common multiple of G_k and G_v,
-   which divides H as both do. */
+/* Returns the number of pairs of a key and a value head: the least common multiple of G_k and G_v. It divides
+   H because both do. */
 static int64_t pairs_of(const ch_config *config) {
   int64_t keys = ch_heads_of(config, CH_ON_K), values = ch_heads_of(config, CH_ON_V), pairs = keys;
   while (pairs % values != 0) pairs += keys;
@@ -108,8 +108,8 @@ static bool is_one(const ch_builder *builder, unsigned on) {
   return builder->cached && ch_heads_of(builder->config, on) == 1 && pairs_of(builder->config) > 1;
 }
 
-/* A head of each pair. Where there are fewer, they are repeated as they are read: the cache holds each
-   once. */
+/* Returns one head for each pair. The cache holds each head once; repeated ones are repeated when they are
+   read. */
 static ch_node *for_pairs(ch_builder *builder, unsigned on, ch_node *heads) {
   const ch_config *c = builder->config;
   if (is_one(builder, on)) return heads;
@@ -130,7 +130,7 @@ ch_node *ch_attend_keys_values(ch_builder *builder, ch_node *q, ch_node *const s
                                            .scale = scale});
 }
 
-/* Contexts without their part along the values of their own tokens, as they were attended to. */
+/* Removes from contexts their part along the values of their own tokens, as attention read them. */
 static ch_node *excluded(ch_builder *builder, ch_node *context, ch_node *values) {
   if (!builder->config->attention.exclusive) return context;
   values = ch_read_values(builder, ch_op_own_states(builder->graph, values));

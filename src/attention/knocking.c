@@ -24,8 +24,8 @@ bool ch_is_knocked(const ch_config *config, unsigned on) {
   return config->attention.knocking.on & on;
 }
 
-/* A map [n, n], or one for each head [heads, n, n], that starts as the identity, or at zero, if the config
-   does not want random ones. */
+/* Declares a map [n, n], or one for each head [heads, n, n]. It starts as the identity or at zero, unless the
+   config wants random ones. */
 static void declare_map(ch_declaration *declaration, unsigned on, const char *what, int64_t n,
                         bool identity) {
   const ch_config *c = declaration->config;
@@ -55,7 +55,7 @@ void ch_knocking_declare(ch_declaration *declaration, unsigned on, int64_t head_
   if (type == CH_KNOCKING_MLP) declare_map(declaration, on, ".down", head_dim, true);
 }
 
-/* Every head of x through one matrix, or through its own. */
+/* Multiplies every head of x by one map, or by its own. */
 static ch_node *through(ch_builder *builder, unsigned on, const char *what, ch_node *x) {
   char name[NAME];
   ch_node *map = ch_attention_param(builder, name_of(on, what, name));

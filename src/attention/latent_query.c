@@ -8,7 +8,7 @@ static int64_t width_of_head(const ch_config *config) {
   return config->attention.qk_nope_head_dim + config->attention.qk_rope_head_dim;
 }
 
-/* The factor of the normed low-rank query with "latent_scale". */
+/* Returns the factor of the normed low-rank query with "latent_scale". */
 static double query_scale(const ch_config *config) {
   return sqrt((double)config->hidden_size / (double)config->attention.q_lora_rank);
 }
@@ -27,7 +27,7 @@ void ch_latent_query_declare(ch_declaration *declaration) {
   ch_qk_norm_declare(declaration, CH_ON_Q, width_of_head(c));
 }
 
-/* The n unrotated dims of every head through the knocking map, the others as they are. */
+/* Applies the knocking map to the n unrotated dims of every head. */
 static ch_node *knocked(ch_builder *builder, ch_node *q) {
   const ch_config *c = builder->config;
   int64_t heads = c->num_attention_heads, nope = c->attention.qk_nope_head_dim, width = width_of_head(c);
@@ -66,15 +66,15 @@ ch_status ch_latent_check_sizes(const ch_config *config, const char *where, ch_e
   return CH_OK;
 }
 
-/* DeepSeek-V2's latent is 4 d (512 at heads of 128). With the 16 heads of its Lite model and of the MFA paper
-   that is a quarter of all heads together, H d; with fewer heads 4 d would compress less, so a quarter it
-   stays. */
+/* Returns a quarter of all heads together, H d, at most 4 d. DeepSeek-V2's latent is 4 d (512 for heads of
+   128), and a quarter of 16 heads, as in its Lite model and in the MFA paper, is 4 d. With fewer heads 4 d
+   would compress less. */
 int64_t ch_usual_latent(const ch_config *config) {
   int64_t quarters = config->num_attention_heads < 16 ? config->num_attention_heads : 16;
   return (quarters * config->head_dim + 3) / 4;
 }
 
-/* DeepSeek-V2's proportions: values and unrotated dims of a head d, rotated ones d / 2. */
+/* Presets DeepSeek-V2's proportions: d values and d unrotated dims per head, d / 2 rotated ones. */
 ch_status ch_preset_latent(ch_config *config, int64_t number, const char *where, ch_error *error) {
   (void)where;
   (void)error;

@@ -13,7 +13,8 @@ static void own_first_name(int layer, const char *name, char full[NAME_SIZE]) {
   snprintf(full, NAME_SIZE, "model.layers.%d.self_attn.%s.a.weight", layer, name);
 }
 
-/* The name of the first factor that the layers of a group share; false where layers are in no groups. */
+/* Writes the name of the first factor that the layers of a group share. Returns false if there are no
+   groups. */
 static bool basis_name(const ch_config *config, int layer, const char *name, char full[NAME_SIZE]) {
   int64_t layers;
   int group = ch_group_of_layer(config, layer, &layers);
@@ -21,14 +22,15 @@ static bool basis_name(const ch_config *config, int layer, const char *name, cha
   return group >= 0;
 }
 
-/* The name of A: that of the layer's group, unless a file that is being opened has one of the layer's own. */
+/* Writes the name of A: the layer's own, if a file that is being opened has one, else that of its group. */
 static void first_name(const ch_declaration *declaration, const char *name, char full[NAME_SIZE]) {
   own_first_name(declaration->layer, name, full);
   if (!ch_known_shape_of(declaration->params->known, full))
     basis_name(declaration->config, declaration->layer, name, full);
 }
 
-/* The rank: what the config says, or the rows of A in the file that is being opened. 0 after a failure. */
+/* Returns the rank from the config, or else the rows of A in the file that is being opened. Returns 0 after a
+   failure. */
 static int64_t rank_of(ch_declaration *declaration, const char *first) {
   int64_t rank = declaration->config->sharing.rank;
   if (rank > 0) return rank;
@@ -42,8 +44,8 @@ static int64_t rank_of(ch_declaration *declaration, const char *first) {
   return 0;
 }
 
-/* A matrix' first factor: a new row, or that of a group that a layer before this one declared. -1 after a
-   failure. */
+/* Declares the first factor of a matrix, unless an earlier layer of the group did. Returns its row, or -1
+   after a failure. */
 static int declare_first(ch_declaration *declaration, const char *name, const char *full, double std,
                          int64_t rank, int64_t in) {
   ch_params *params = declaration->params;
@@ -58,9 +60,9 @@ static int declare_first(ch_declaration *declaration, const char *name, const ch
   return -1;
 }
 
-/* The product of the factors starts with the spread of the dense matrix that it replaces: A as that matrix
-   would without an output projection's division by depth, B with what makes rho times both variances its
-   variance. */
+/* Declares both factors. Their product starts with the spread of the dense matrix that they replace: A starts
+   like that matrix, without an output projection's division by depth. B is scaled so that rho times both
+   variances is the matrix's variance. */
 static void low_rank_declare(ch_declaration *declaration, const char *name, int64_t out, int64_t in,
                              ch_param_role role) {
   const ch_config *c = declaration->config;

@@ -56,17 +56,18 @@ typedef struct ch_builder {
   ch_node **leaves; /* [params->count] parameter leaves created so far */
   bool trainable;
   bool causal; /* a token sees only the tokens before it; otherwise all of its sequence (an encoder) */
-  /* tokens of a sequence for which layers that slide keep a ring; 0: they keep all tokens */
+  /* tokens of a sequence for which layers that slide have a ring; 0: they store all tokens */
   int64_t capacity;
   int64_t context;      /* tokens that the text may have which this run is a part of, longrope's choice */
   bool cached;          /* states go through the cache: decoding and cached prefill */
   ch_cache_types cache; /* what that cache stores */
   bool gates_known;     /* the cache holds the gates of all ids already */
   bool expand_gates; /* expand gated latents token by token, even where tokens of one id could be grouped */
-  int table_shares;  /* more than 1: so many processes have some columns of each gate's lookup table */
+  int table_shares;  /* more than 1: this many processes share the columns of each gate's lookup table */
   ch_node *document_start; /* NULL: attention crosses document boundaries */
   int layer;
-  /* Part by part, what the last layer that writes it wrote: as it is read, and as it was before the cache. */
+  /* The parts that the last writing layer wrote: in the form that is read, and in the form before the
+     cache. */
   ch_node *states[CH_MAX_STATE_PARTS], *written[CH_MAX_STATE_PARTS];
   struct ch_angles **angles; /* created so far, for all copies of this builder */
 } ch_builder;
@@ -84,8 +85,8 @@ enum {
   CH_MODULE_OWN_SIZES =
       64, /* the mechanism has other keys for head sizes: head_dim and num_key_value_heads do not apply */
   CH_MODULE_BY_HEAD =
-      128, /* whole heads turn and meet as keys_values.c says: nope_layers, partial_rotary_factor,
-                              attention_multiplier and qk_norm_over apply */
+      128, /* whole heads are rotated and multiplied as in keys_values.c: nope_layers, partial_rotary_factor,
+              attention_multiplier and qk_norm_over apply */
   CH_MODULE_OUTPUT_BIAS = 256, /* attention_output_bias: o_proj has a bias */
   CH_MODULE_MIXES_SCORES =
       2048 /* scores of several heads become one: attn_logit_softcapping does not apply */
@@ -125,8 +126,8 @@ typedef struct ch_mechanism {
   /* Fills the rows of projections that linear modules follow directly, so that the modules can be folded into
      the weights; returns how many. NULL: nothing can be folded. */
   int (*rows)(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]);
-  /* How many tokens a pass over a long prompt should have, for a mechanism whose passes each do work over the
-     whole cache; or NULL. */
+  /* The number of tokens that a pass over a long prompt should have, for mechanisms with work over the whole
+     cache in every pass; or NULL. */
   int64_t (*long_pass)(const ch_config *config);
   /* Per layer: heads x rank of a head's query-key map, and the width of the latent space that heads share. */
   int64_t (*total_effective_rank)(const ch_config *config);
@@ -136,44 +137,44 @@ typedef struct ch_mechanism {
 
 /* --- declaring tensors of the layer: "model.layers.{i}.self_attn.{name}", or "linear_attn" in its place - */
 
-/* "self_attn", or "linear_attn" in layers of that type. */
+/* Returns "self_attn", or "linear_attn" for layers of that type. */
 const char *ch_attention_module(const ch_config *config, int layer);
 
-/* "{name}.weight" [out, in], from wherever the config says this layer's matrix comes. Output projections
-   start divided by sqrt(2 (layer + 1)). */
+/* Declares "{name}.weight" [out, in], or the tensors that replace it in the config. Output projections start
+   divided by sqrt(2 (layer + 1)). */
 void ch_declare_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
 void ch_declare_output_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
-/* A projection of the rows of an embedding gate's table. Its products, of variance 1 whatever "init" says,
-   multiply hidden states. */
+/* Declares a projection of the rows of an embedding gate's table. Its products multiply hidden states, so
+   they have variance 1 whatever "init" says. */
 void ch_declare_gate_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
-/* Says that two projections are multiplied without a norm between them. */
+/* Declares that two projections are multiplied without a norm between them. */
 void ch_declare_product(ch_declaration *declaration, const char *first, const char *second);
-/* Sets the spread that a projection with a matrix of its own starts with, where "init" does not ask for
-   one. */
+/* Sets the initial spread of a projection's separate matrix, unless "init" sets one. */
 void ch_start_with(ch_declaration *declaration, const char *name, double std);
-/* Says that what a projection multiplies is `scale` times as large as a normed vector. */
+/* Declares that the input of a projection is `scale` times as large as a normed vector. */
 void ch_declare_scaled_input(ch_declaration *declaration, const char *name, double scale);
 /* Marks a projection that also multiplies cached states, or single heads: it is never block-quantised. */
 void ch_keep_plain(ch_declaration *declaration, const char *name);
-/* The projection among those that were noted, or NULL. */
+/* Returns the projection among those that were noted, or NULL. */
 ch_projection_shape *ch_noted_projection(ch_projection_shapes *shapes, const char *name);
-/* "{name}.weight" [n], starting at one; "{name}.bias" [n], starting at zero. */
+/* Declares "{name}.weight" [n], which starts at one, and "{name}.bias" [n], which starts at zero. */
 void ch_declare_norm(ch_declaration *declaration, const char *name, int64_t n);
 void ch_declare_bias(ch_declaration *declaration, const char *name, int64_t n);
-/* `name` [n], starting at `start` plus a normal of `std`. */
+/* Declares `name` [n], which starts at `start` plus a normal of `std`. */
 void ch_declare_vector(ch_declaration *declaration, const char *name, int64_t n, double start, double std);
-/* `name` [rows, columns], a small matrix over heads or their dims, read as real numbers whatever the file
-   holds. The row may be changed further; NULL when out of memory. */
+/* Declares `name` [rows, columns], a small matrix over heads or their dims. It is read as F32 (or F64)
+   whatever the file holds. The caller may change the row further. Returns NULL if out of memory. */
 ch_param *ch_declare_head_matrix(ch_declaration *declaration, const char *name, int64_t rows, int64_t columns,
                                  ch_param_init init, double std);
 
-/* `name` [n], each element drawn as `init` says. */
+/* Declares `name` [n] with each element drawn as `init` says. */
 void ch_declare_drawn_vector(ch_declaration *declaration, const char *name, int64_t n, ch_param_init init);
-/* "{name}.weight" [channels, 1, taps] of a convolution by channel, read as real numbers whatever the file
-   holds. */
+/* Declares "{name}.weight" [channels, 1, taps] of a convolution by channel. It is read as F32 (or F64)
+   whatever the file holds. */
 void ch_declare_conv(ch_declaration *declaration, const char *name, int64_t channels, int64_t taps);
 
-/* `name` [out, in], a plain matrix that multiplies x: no projection, so that layers cannot share it. */
+/* Declares `name` [out, in], a matrix that multiplies x. It is not a projection, so layers cannot share
+   it. */
 void ch_declare_matrix(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
 
 /* Returns true if a tensor ("k_proj", "k_norm.weight") makes what a token writes. Of a "kv_layer_group" only
@@ -183,34 +184,35 @@ bool ch_is_of_writer(const char *name);
 
 /* --- building --- */
 
-/* The leaf of a parameter by its full name; NULL and a graph error if it was not declared. */
+/* Returns the leaf of a parameter by its full name, or NULL and a graph error if it was not declared. */
 ch_node *ch_builder_param(ch_builder *builder, const char *name);
-/* The leaf of "model.layers.{i}.self_attn.{name}" (or linear_attn); NULL and a graph error if it was not
-   declared. */
+/* Returns the leaf of "model.layers.{i}.self_attn.{name}" (or linear_attn), or NULL and a graph error if it
+   was not declared. */
 ch_node *ch_attention_param(ch_builder *builder, const char *name);
-/* The matrix of the projection `name` of the layer being built. */
+/* Returns the matrix of the projection `name` of the layer being built. */
 ch_node *ch_projection_weight(ch_builder *builder, const char *name);
-/* x through the projection `name` of the layer being built, with its bias if it has one. */
+/* Multiplies x by the projection `name` of the layer being built, and adds its bias if it has one. */
 ch_node *ch_project(ch_builder *builder, ch_node *x, const char *name);
 /* RMSNorm with "{name}.weight", of whole rows or of every head, by the weight's length. */
 ch_node *ch_norm(ch_builder *builder, ch_node *x, const char *name);
 /* Like ch_norm, for a latent, with "attention.latent_norm_eps". */
 ch_node *ch_latent_norm(ch_builder *builder, ch_node *latent, const char *name);
-/* x with the last `rotary` dims of its heads of head_dim turned by the positions of its tokens - those of
-   this run, or of the cache when x is a streamed value; x itself where the model has no RoPE. */
+/* Rotates the last `rotary` dims of heads of head_dim by the positions of the tokens: those of this run, or
+   of the cache if x is a streamed value. Returns x itself if the model has no RoPE. */
 ch_node *ch_apply_rope(ch_builder *builder, ch_node *x, int64_t head_dim, int64_t rotary);
-/* RoPE's inverse frequencies [rotary / 2] with the config's scaling applied. */
+/* Computes RoPE's inverse frequencies [rotary / 2] with the config's scaling applied. */
 void ch_rope_frequencies(const ch_config *config, int64_t rotary, int64_t tokens, double *frequencies);
-/* Like ch_apply_rope, for queries: multiplies them also by YaRN's factor for the scores of rotated dims. */
+/* Like ch_apply_rope, for queries: also multiplies them by YaRN's factor for the scores of rotated dims. */
 ch_node *ch_rotate_queries(ch_builder *builder, ch_node *q, int64_t head_dim, int64_t rotary);
-/* YaRN's factor for the scores of rotated dims, and DeepSeek's MLA's for whole scores; 1 without YaRN. */
+/* Returns YaRN's or LongRoPE's factor for the scores of rotated dims (in DeepSeek's MLA for whole scores),
+   else 1. */
 double ch_rope_score_scale(const ch_config *config);
 double ch_latent_score_scale(const ch_config *config);
-/* ALiBi's slopes of the query heads first, first + step, ... of all heads, `count` of them; NULL without
+/* Returns ALiBi's slopes of `count` query heads: first, first + step, ... of all heads. NULL without
    ALiBi. */
 const double *ch_alibi_slopes(ch_builder *builder, int64_t first, int64_t step, int64_t count);
-/* softmax(...) as ch_op_attend, causal if the model is, inside documents. If spec.slopes is NULL and the
-   model has ALiBi, its slopes are those of heads 0, 1, 2 ... */
+/* softmax(...) as ch_op_attend: causal if the model is, within documents. If spec.slopes is NULL and the
+   model has ALiBi, the slopes are those of heads 0, 1, 2 ... */
 ch_node *ch_attend_states(ch_builder *builder, ch_node *q, ch_node *keys, ch_node *values,
                           ch_attend_spec spec);
 
@@ -227,9 +229,10 @@ ch_node *ch_head_norm(ch_builder *builder, ch_node *context);
 /* mix_heads.c: MEA's linear combinations of component heads. */
 void ch_head_mix_declare(ch_declaration *declaration, unsigned on);
 ch_node *ch_mix_heads(ch_builder *builder, unsigned on, ch_node *components);
-/* Heads that a key or value projection of the layer makes: components, or G_k, G_v. */
+/* Returns the number of heads that a key or value projection of the layer computes: components, or G_k,
+   G_v. */
 int64_t ch_projected_heads(const ch_config *config, int layer, unsigned on);
-/* Heads of it that the cache holds: the fewer of the two. */
+/* Returns the number of those heads that the cache holds: at most G_k, G_v. */
 int64_t ch_cached_heads(const ch_config *config, int layer, unsigned on);
 /* Returns true if the cache holds components, which are mixed as they are read. */
 bool ch_mixed_on_read(const ch_config *config, int layer, unsigned on);
@@ -237,40 +240,42 @@ bool ch_mixed_on_read(const ch_config *config, int layer, unsigned on);
 void ch_knocking_declare(ch_declaration *declaration, unsigned on, int64_t head_dim);
 ch_node *ch_knock(ch_builder *builder, unsigned on, ch_node *heads);
 bool ch_is_knocked(const ch_config *config, unsigned on);
-/* Queries by heads of `dim`, for keys that are read before their linear knocking: q . (K k) = (K^T q) . k. */
+/* Maps queries with heads of `dim` for keys that are read before their linear knocking: q . (K k) = (K^T q) .
+   k. */
 ch_node *ch_knock_query_for_keys(ch_builder *builder, ch_node *q, int64_t dim);
 
 /* --- keys_values.c: queries, keys and values by head as most mechanisms have them, with all their stages  */
 
-/* Tensors of k_proj and v_proj with heads of head_dim, of the modules on keys and values, and of those on
-   queries. */
+/* Declare the tensors of k_proj and v_proj with heads of head_dim and of the modules on keys and values, and
+   the modules on queries. */
 void ch_keys_values_declare(ch_declaration *declaration);
 void ch_query_modules_declare(ch_declaration *declaration);
-/* The cache's parts for them: keys, then values. */
+/* Lists the cache's parts for keys and values, in this order. */
 int ch_keys_values_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]);
-/* The states that x writes, and the keys and values that a query reads from them. */
+/* Computes the states that x writes. ch_read_keys and ch_read_values return what a query reads from them. */
 void ch_write_keys_values(ch_builder *builder, ch_node *x, ch_node *state[]);
 ch_node *ch_read_keys(ch_builder *builder, ch_node *state);
 ch_node *ch_read_values(ch_builder *builder, ch_node *state);
-/* softmax(scale q k^T) v of these states by head: mixed as they are read - or, for few queries over cached
-   components of both, with the mix folded into queries and contexts (as latents are absorbed: nothing is
-   mixed per token). */
+/* softmax(scale q k^T) v of these states by head. Components are mixed as they are read. For few queries over
+   cached components of both, the mix is folded into queries and contexts instead, as latents are absorbed, so
+   that nothing is mixed per token. */
 ch_node *ch_attend_keys_values(ch_builder *builder, ch_node *q, ch_node *const state[], double scale);
-/* The whole of it for projected queries with heads of head_dim: contexts [N, H d], exclusive if the config
-   says so, before any head norm. */
+/* Computes the contexts [N, H d] of projected queries with heads of head_dim: exclusive if the config says
+   so, before any head norm. */
 ch_node *ch_attend_by_head(ch_builder *builder, ch_node *q, ch_node *const state[]);
-/* Projected queries through their modules and RoPE on the last `rotary` dims. */
+/* Applies the query modules and RoPE on the last `rotary` dims to projected queries. */
 ch_node *ch_finish_queries(ch_builder *builder, ch_node *q, int64_t rotary);
 
-/* Rank and latent width of mechanisms with separate heads: H d, and the lesser of G_k d and G_v d, or the
-   least h' d of any layer that mixes. */
+/* ch_rank_of_heads returns the rank of mechanisms with separate heads, H d. ch_width_of_shared_heads returns
+   their latent width: the lesser of G_k d and G_v d, or the least h' d of any layer that mixes. */
 int64_t ch_rank_of_heads(const ch_config *config);
 int64_t ch_width_of_shared_heads(const ch_config *config);
 
 /* ch_mechanism.rows of mechanisms with q_proj, k_proj and v_proj by heads of head_dim. */
 int ch_rows_by_head(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]);
 
-/* The tensors of a layer's attention, and the parts of its state: none if it reads an earlier layer's. */
+/* Declares the tensors of a layer's attention and the parts of its state; it has none if it reads an earlier
+   layer's. */
 void ch_attention_declare(ch_declaration *declaration);
 int ch_layer_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]);
 /* The limits of what a query of the layer being built sees, besides document starts. ch_attend_states

@@ -32,7 +32,7 @@ static void mfa_kr_write(ch_builder *builder, ch_node *x, ch_node *out[]) {
   out[0] = ch_project(builder, x, "k_proj");
 }
 
-/* (I + diag(alpha) N) of every head, or what `value_reuse` leaves of it. */
+/* Multiplies every head by (I + diag(alpha) N), or by the part of it that `value_reuse` selects. */
 static ch_node *reuse(ch_builder *builder, ch_node *keys) {
   ch_value_reuse made = builder->config->attention.value_reuse;
   if (made == CH_REUSE_KEY) return keys;
@@ -58,7 +58,8 @@ static ch_node *mfa_kr_read(ch_builder *builder, ch_node *x, ch_node *const stat
   return ch_project(builder, ch_head_norm(builder, context), "o_proj");
 }
 
-/* Values are computed from keys before knocking, so knocking on keys cannot be folded into the projection. */
+/* Lists the rows for knocking. Values are computed from keys before knocking, so knocking on keys cannot be
+   folded into the projection. */
 static int mfa_kr_rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) {
   made[0] = (ch_state_rows){"q_b_proj", CH_ON_Q, config->head_dim, 0, config->head_dim};
   return 1;

@@ -8,12 +8,12 @@
  * weighted sum of latents. A pass of many queries expands the cache instead, a few hundred tokens at a time,
  * since that needs fewer products. With an embedding gate (EG-MLA) or a QK norm neither matrix can be
  * absorbed: latents are expanded block by block on read. The QK norm is of whole heads (nope, rope) and (k_h,
- * r); r is written unrotated then, and every key is normed and rotated as it is read.
+ * r). With it r is written unrotated, and every key is normed and rotated on read.
  *
- * With "k_lora_rank" or "v_lora_rank" keys and values have latents of their own instead (mla_apart.c).
+ * With "k_lora_rank" or "v_lora_rank" keys and values have separate latents instead (mla_apart.c).
  *
  * Layers of a group share what is written and how it is expanded; the group's first layer has the tensors. Or
- * they share the latent alone, and each expands and gates it by its own matrices. */
+ * they share only the latent, and each expands and gates it with its own matrices. */
 #include <math.h>
 
 #include "attention/embedding_gate.h"
@@ -39,7 +39,8 @@ static bool leads(const ch_config *config, int layer) {
   return group_leader(config, layer) == layer;
 }
 
-/* The layer whose kv_b_proj, and all that follows it, makes the keys and values that `layer` reads. */
+/* Returns the layer whose kv_b_proj, and all that follows it, computes the keys and values that `layer`
+   reads. */
 static int expanding_layer(const ch_config *config, int layer) {
   return config->attention.layer_group_shares == CH_GROUP_SHARES_LATENT ? layer : group_leader(config, layer);
 }
@@ -82,7 +83,7 @@ static ch_status mla_check(const ch_config *config, const char *where, ch_error 
 
 /* --- tensors and state ---------------------------------------------------------------------------------- */
 
-/* For one latent of keys and values. */
+/* Declares the tensors of one latent for keys and values. */
 static void declare_latent(ch_declaration *declaration) {
   const ch_config *c = declaration->config;
   sizes s = mla_sizes_of(c);
@@ -111,7 +112,8 @@ static void mla_declare(ch_declaration *declaration) {
   ch_head_norm_declare(declaration, s.value);
 }
 
-/* A token's latent, of the first layer of a group; and what a gate adds, of every layer that has one. */
+/* Lists a token's latent, stored by the first layer of a group, and what a gate adds in every layer that has
+   one. */
 static int mla_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
   if (expanding_layer(config, layer) != layer) return 0;
   if (ch_mla_is_apart(config)) return ch_mla_apart_state(config, parts);
@@ -137,8 +139,7 @@ static double score_scale(const ch_builder *builder) {
   return ch_latent_score_scale(builder->config) / sqrt((double)(s.nope + s.rope));
 }
 
-/* Keys and values of all heads, (k_h, v_h) side by side, of the tokens whose latents `latent` holds; before
-   any gate. */
+/* Expands the latents of tokens to keys and values of all heads, (k_h, v_h) side by side, before any gate. */
 static ch_node *expanded(ch_builder *builder, ch_node *latent) {
   const ch_config *c = builder->config;
   sizes s = mla_sizes_of(c);
@@ -155,7 +156,7 @@ static ch_node *latent_of(ch_builder *builder, ch_node *state) {
                            (ch_head_slice){0, 0, mla_sizes_of(builder->config).latent});
 }
 
-/* The latent, normalised; *state: with the rotated key after it. */
+/* Returns the normalised latent. *state: that latent followed by the rotated key. */
 static ch_node *write_latent(ch_builder *builder, ch_node *x, ch_node **state) {
   ch_graph *graph = builder->graph;
   sizes s = mla_sizes_of(builder->config);
@@ -203,9 +204,10 @@ static ch_node *attend_expanded(ch_builder *builder, ch_node *q, ch_node *const 
                                            .scale = score_scale(builder)});
 }
 
-/* --- reading latents as they are ------------------------------------------------------------------------ */
+/* --- reading latents directly --------------------------------------------------------------------------- */
 
-/* W_UK^T of every query head, and W_UV of every sum of latents. builder: at the layer that has the matrix. */
+/* Multiplies every query head by W_UK^T, or every sum of latents by W_UV. builder: at the layer that has the
+   matrix. */
 static ch_node *through_kv_b(ch_builder *builder, ch_node *x, int64_t first, int64_t rows, bool transposed) {
   sizes s = mla_sizes_of(builder->config);
   ch_node *weight = ch_projection_weight(builder, "kv_b_proj");
@@ -230,7 +232,7 @@ static ch_node *attend_absorbed(ch_builder *builder, ch_node *q, ch_node *state)
   return ch_knock(&there, CH_ON_V, through_kv_b(&there, latents, s.nope, s.value, false));
 }
 
-/* Multiply-adds to expand one head's key and value of one token. */
+/* Returns the multiply-adds that expand one head's key and value of one token. */
 static int64_t expanding(const ch_config *config) {
   sizes s = mla_sizes_of(config);
   if (ch_mla_is_apart(config)) return ch_mla_apart_expanding(config);
@@ -247,7 +249,7 @@ static bool is_absorbed(const ch_builder *builder) {
   return builder->graph->length * (2 * s.latent - s.nope - s.value) <= expanding(c);
 }
 
-/* The number of queries at which making keys and values is a quarter of the work. */
+/* Returns the number of queries at which computing keys and values is a quarter of the work. */
 static int64_t long_pass(const ch_config *config) {
   sizes s = mla_sizes_of(config);
   return 4 * expanding(config) / (s.nope + s.rope + s.value);
@@ -286,8 +288,8 @@ static int64_t shared_latent_dim(const ch_config *config) {
   return ch_mla_is_apart(config) ? ch_mla_apart_shared_dim(config) : config->attention.kv_lora_rank;
 }
 
-/* EG-MLA's kv64 at heads of 64: a latent of one head's size. And the table that the paper recommends, 512
-   columns at a width of 2048: a quarter of the width. */
+/* Presets EG-MLA's kv64 for heads of 64, a latent of one head's size, and the table that the paper
+   recommends: 512 columns for a width of 2048, a quarter of the width. */
 static ch_status gated_sizes(ch_config *config, int64_t number, const char *where, ch_error *error) {
   config->attention.gate_embedding_dim = (config->hidden_size + 3) / 4;
   return ch_preset_latent(config, number ? number : config->head_dim, where, error);

@@ -66,7 +66,7 @@ void ch_mla_apart_declare(ch_declaration *declaration) {
   ch_knocking_declare(declaration, CH_ON_V, s.value);
 }
 
-/* Elements of the keys' part before the rotated ones: a latent, or keys. */
+/* Returns the elements of the keys' part before the rotated ones: a latent, or keys. */
 static int64_t written_keys(const sizes *s) {
   return s->keys ? s->keys : s->heads * s->nope;
 }
@@ -111,7 +111,7 @@ void ch_mla_apart_write(ch_builder *builder, ch_node *x, ch_node *out[]) {
 
 /* --- reading -------------------------------------------------------------------------------------------- */
 
-/* Multiply-adds of a head's key, or value, of a token out of its latent. */
+/* Returns the multiply-adds that expand a head's key, or value, of a token from its latent. */
 static int64_t expanding(const ch_config *config, unsigned on) {
   sizes s = mla_apart_sizes_of(config);
   int64_t latent = on == CH_ON_K ? s.keys : s.values, dim = on == CH_ON_K ? s.nope : s.value;
@@ -122,7 +122,7 @@ int64_t ch_mla_apart_expanding(const ch_config *config) {
   return expanding(config, CH_ON_K) + expanding(config, CH_ON_V);
 }
 
-/* Returns true if the latents of keys, or of values, are read as they are: if that needs fewer multiply-adds
+/* Returns true if latents of keys, or of values, are attended to directly: if that needs fewer multiply-adds
    than expanding them once for all queries of the pass. */
 static bool is_absorbed(const ch_builder *builder, unsigned on) {
   sizes s = mla_apart_sizes_of(builder->config);
@@ -132,7 +132,7 @@ static bool is_absorbed(const ch_builder *builder, unsigned on) {
          builder->graph->length * (latent - dim) <= expanding(builder->config, on);
 }
 
-/* W_kb^T of every head's query, behind linear knocking. */
+/* Multiplies every head's query by W_kb^T, after linear knocking. */
 static ch_node *folded_query(ch_builder *builder, ch_node *q) {
   ch_graph *graph = builder->graph;
   sizes s = mla_apart_sizes_of(builder->config);
@@ -145,7 +145,7 @@ static ch_node *folded_query(ch_builder *builder, ch_node *q) {
                           (ch_head_slice[]){{s.keys, 0, s.keys}, {width, s.nope, s.rope}});
 }
 
-/* Keys of all heads [H (n + r)]. */
+/* Returns the keys of all heads [H (n + r)]. */
 static ch_node *keys_of(ch_builder *builder, ch_node *state) {
   ch_graph *graph = builder->graph;
   sizes s = mla_apart_sizes_of(builder->config);
@@ -160,7 +160,7 @@ static ch_node *keys_of(ch_builder *builder, ch_node *state) {
   return ch_apply_rope(builder, ch_qk_norm(builder, CH_ON_K, keys), s.nope + s.rope, s.rope);
 }
 
-/* Values of all heads [H v]. */
+/* Returns the values of all heads [H v]. */
 static ch_node *values_of(ch_builder *builder, ch_node *state) {
   if (!builder->config->attention.v_lora_rank) return state;
   return ch_knock(builder, CH_ON_V, ch_project(builder, state, "v_b_proj"));
@@ -187,7 +187,7 @@ ch_node *ch_mla_apart_attend(ch_builder *builder, ch_builder *there, ch_node *q,
   return ch_knock(there, CH_ON_V, context);
 }
 
-/* The smaller of two widths: of the space that holds all heads' keys, and of that of their values. */
+/* Returns the smaller of the widths of the spaces that hold all heads' keys and all heads' values. */
 int64_t ch_mla_apart_shared_dim(const ch_config *config) {
   sizes s = mla_apart_sizes_of(config);
   int64_t keys = s.keys ? s.keys : s.heads * s.nope, values = s.values ? s.values : s.heads * s.value;

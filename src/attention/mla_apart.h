@@ -1,5 +1,5 @@
-/* Latent attention whose keys and values come of latents of their own, or one of them of none (mla_apart.c):
- * what mla.c hands over when the configuration has "k_lora_rank" or "v_lora_rank". */
+/* Latent attention with separate latents of keys and values, or a latent of only one of them (mla_apart.c).
+ * mla.c calls it if the configuration has "k_lora_rank" or "v_lora_rank". */
 #ifndef CH_ATTENTION_MLA_APART_H
 #define CH_ATTENTION_MLA_APART_H
 
@@ -7,16 +7,16 @@
 
 bool ch_mla_is_apart(const ch_config *config);
 ch_status ch_mla_apart_check(const ch_config *config, const char *where, ch_error *error);
-/* Tensors, state and modules of keys and values; of the first layer of a group. */
+/* Declare the tensors, state and modules of keys and values, for the first layer of a group. */
 void ch_mla_apart_declare(ch_declaration *declaration);
 int ch_mla_apart_state(const ch_config *config, ch_state_part parts[CH_MAX_STATE_PARTS]);
 int ch_mla_apart_rows(const ch_config *config, ch_state_rows made[2]);
 void ch_mla_apart_write(ch_builder *builder, ch_node *x, ch_node *out[]);
-/* Heads of values [N, H v] for queries [N, H (n + r)]. builder: at the layer that reads, whose sinks and
-   window count; there: at the first layer of its group, which has the tensors of keys and values. */
+/* Computes heads of values [N, H v] for queries [N, H (n + r)]. builder: at the reading layer, whose sinks
+   and window apply. there: at the first layer of its group, which has the tensors of keys and values. */
 ch_node *ch_mla_apart_attend(ch_builder *builder, ch_builder *there, ch_node *q, ch_node *const states[],
                              double scale);
-/* Multiply-adds of one head's key and value of a token out of their latents. */
+/* Returns the multiply-adds that expand one head's key and value of a token from their latents. */
 int64_t ch_mla_apart_expanding(const ch_config *config);
 int64_t ch_mla_apart_shared_dim(const ch_config *config);
 

@@ -54,8 +54,8 @@ static ch_node *logits(ch_builder *builder, ch_node *x, const char *name) {
   return ch_op_linear(builder->graph, x, ch_attention_param(builder, name), NULL);
 }
 
-/* g [N, H]. The loss that keeps choices even is the experts' times k: f_i there is a share of choices, here
-   of tokens. */
+/* Computes g [N, H]. The balance loss is that of experts times k, because f_i is a share of tokens here, and
+   of choices there. */
 static ch_node *weights(ch_builder *builder, ch_node *x) {
   const ch_attention_config *a = &builder->config->attention;
   ch_graph *graph = builder->graph;
@@ -82,7 +82,8 @@ static ch_node *moh_read(ch_builder *builder, ch_node *x, ch_node *const states[
 static const char *const keys[] = {"num_key_heads", "num_value_heads",     "exclusive", "shared_heads",
                                    "active_heads",  "balance_coefficient", NULL};
 
-/* One of every four heads is shared, and two of the other three are chosen: three quarters are active. */
+/* Presets one of every four heads as shared and two of the other three as chosen, so that three quarters are
+   active. */
 static ch_status three_quarters(ch_config *config, int64_t number, const char *where, ch_error *error) {
   int64_t heads = config->num_attention_heads;
   CH_TRY(ch_preset_grouped(config, number, where, error));

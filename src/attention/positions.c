@@ -10,8 +10,8 @@ static bool turns(const ch_builder *builder) {
   return c->position == CH_POSITION_ROPE && !left_out;
 }
 
-/* RoPE of a part of head_dim turns the first dims of a head; mechanisms that turn a part of their own turn
-   the last. */
+/* Returns true if RoPE rotates the first dims of a head, as it does for a part of head_dim. Mechanisms with
+   separate rotated dims rotate the last ones. */
 static bool leading(const ch_builder *builder) {
   return builder->config->partial_rotary_factor != 1;
 }
@@ -21,7 +21,7 @@ static bool is_local(const ch_builder *builder) {
   return builder->layer < CH_MAX_LISTED_LAYERS && builder->config->local_rope_layers[builder->layer];
 }
 
-/* RoPE of `rotary` dims, created once for all layers that have it. */
+/* Returns the RoPE of `rotary` dims. It is created once for all layers that have it. */
 static ch_angles *angles_of(ch_builder *builder, int64_t rotary) {
   ch_angles *angles = *builder->angles;
   bool local = is_local(builder);
@@ -43,7 +43,7 @@ static ch_angles *angles_of(ch_builder *builder, int64_t rotary) {
   return *builder->angles = angles;
 }
 
-/* The table of this run's positions. */
+/* Returns the table of this run's positions. */
 static ch_node *table_of(ch_builder *builder, ch_angles *angles) {
   ch_graph *graph = builder->graph;
   if (!angles->table)
@@ -66,7 +66,8 @@ ch_node *ch_apply_rope(ch_builder *builder, ch_node *x, int64_t head_dim, int64_
                     builder->config->rope_interleaved);
 }
 
-/* YaRN scales cosines and sines of queries and of keys; here queries are multiplied by the factor of both. */
+/* Rotates queries. YaRN scales the cosines and sines of queries and of keys; this multiplies queries by the
+   factor of both. */
 ch_node *ch_rotate_queries(ch_builder *builder, ch_node *q, int64_t head_dim, int64_t rotary) {
   double scale = is_local(builder) ? 1 : ch_rope_score_scale(builder->config);
   if (scale == 1 || !turns(builder) || !q) return ch_apply_rope(builder, q, head_dim, rotary);
@@ -78,8 +79,8 @@ ch_node *ch_rotate_queries(ch_builder *builder, ch_node *q, int64_t head_dim, in
                     builder->config->rope_interleaved);
 }
 
-/* ALiBi's published slopes: 2^(-8(h+1)/H) for H a power of two; else those of the next lower power, then
-   every second one of twice that power. */
+/* Writes ALiBi's published slopes: 2^(-8(h+1)/H) for H a power of two; else those of the next lower power,
+   then every second one of twice that power. */
 static void alibi_slopes(int64_t heads, double *slopes) {
   int64_t power = 1;
   while (power * 2 <= heads) power *= 2;

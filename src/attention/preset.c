@@ -6,7 +6,7 @@
 
 const char ch_preset_counts_groups[] = "key-value heads";
 
-/* "1, 2, 4 or 8": what divides n. */
+/* Writes the divisors of n: "1, 2, 4 or 8". */
 static void put_divisors(int64_t n, char *buffer, size_t size) {
   size_t used = 0;
   buffer[0] = 0;
@@ -26,7 +26,7 @@ ch_status ch_preset_groups(ch_config *config, int64_t groups, const char *where,
                  where, (long long)groups, (long long)config->num_attention_heads, divisors);
 }
 
-/* A quarter of the query heads, but not fewer than two: the smallest divisor from there. */
+/* Returns the smallest divisor of the query heads that is at least a quarter of them and at least two. */
 static int64_t usual_groups(int64_t heads) {
   int64_t groups = heads / 4 > 2 ? heads / 4 : 2;
   while (groups < heads && heads % groups != 0) groups++;

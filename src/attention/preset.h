@@ -7,11 +7,10 @@
 /* One name that `compare` knows: "gqa", "gqa:4". */
 typedef struct ch_preset {
   const char *name;
-  const char *number;  /* what N of "name:N" counts, or NULL if the name has no number */
+  const char *number;  /* the meaning of N in "name:N", or NULL if the name has no number */
   const char *summary; /* one line, for --help */
-  /* Turns the shared base (multi-head attention, with the type already set to the mechanism's) into this
-     preset; NULL: nothing is left to do. number: N, or 0 when the user gave none. `where` names the preset in
-     messages. */
+  /* Changes the shared base (multi-head attention, with the type already set to the mechanism's) to this
+     preset; NULL: no changes. number: N, or 0 if the user gave none. `where` names the preset in messages. */
   ch_status (*apply)(ch_config *config, int64_t number, const char *where, ch_error *error);
 } ch_preset;
 

@@ -27,7 +27,7 @@ static void note_projection(ch_projection_shapes *shapes, const char *name, int6
   row->other_in = in;
 }
 
-/* With the weight source that the config names for the projection. */
+/* Declares a projection by the weight source that the config names for it. */
 static void declare_by_source(ch_declaration *declaration, const char *name, int64_t out, int64_t in,
                               ch_param_role role) {
   if (ch_writing_layer(declaration->config, declaration->layer) != declaration->layer &&
@@ -53,7 +53,7 @@ void ch_declare_gate_projection(ch_declaration *declaration, const char *name, i
   declare_by_source(declaration, name, out, in, CH_PARAM_GATE);
 }
 
-/* The row of a projection that has a matrix of its own, or -1. */
+/* Returns the row of a projection that has its own matrix, or -1. */
 static int dense_row(const ch_declaration *declaration, const char *name) {
   char full[NAME_SIZE];
   snprintf(full, sizeof full, "model.layers.%d.%s.%s.weight", declaration->layer,
@@ -90,7 +90,7 @@ void ch_keep_plain(ch_declaration *declaration, const char *name) {
 
 /* --- building ------------------------------------------------------------------------------------------- */
 
-/* The builder at the layer that has the projection. */
+/* Returns the builder at the layer that has the projection. */
 static ch_builder at_owner(const ch_builder *builder, const char *name) {
   ch_builder owner = *builder;
   if (ch_is_of_writer(name)) owner.layer = ch_writing_layer(builder->config, builder->layer);

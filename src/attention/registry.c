@@ -83,13 +83,14 @@ void ch_state_parts(const ch_config *config, ch_layer_parts *parts) {
   }
 }
 
-/* Tokens that a layer keeps of so many. */
+/* Returns the number of tokens, of `tokens`, that a layer stores. */
 static int64_t kept(const ch_config *config, int layer, int64_t tokens) {
   int64_t most = ch_window_and_sinks(config);
   return ch_layer_slides(config, layer) && most < tokens ? most : tokens;
 }
 
-/* Elements of the parts of a kind, those of a token as often as a layer keeps tokens. */
+/* Returns the elements of the parts of a kind. Those of a token count once for each token that a layer
+   stores. */
 static int64_t elements_of(const ch_config *config, ch_part_kind kind, int64_t tokens) {
   int64_t elements = 0;
   for (int layer = 0; layer < config->num_hidden_layers; layer++) {

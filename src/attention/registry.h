@@ -4,38 +4,39 @@
 
 #include "attention/mechanism.h"
 
-/* NULL if no mechanism has this name. */
+/* Returns the mechanism of this name, or NULL if there is none. */
 const ch_mechanism *ch_mechanism_find(const char *name);
-/* All of them, NULL-terminated, and their names. */
+/* Return all mechanisms, NULL-terminated, and their names. */
 const ch_mechanism *const *ch_mechanisms(void);
 const char *const *ch_mechanism_names(void);
 /* Returns true if the mechanism names that key of the `attention` object as its own; false for NULL. */
 bool ch_mechanism_has_key(const ch_mechanism *mechanism, const char *key);
-/* The mechanism of a validated config: that of `attention`. */
+/* Returns the mechanism of `attention` in a validated config. */
 const ch_mechanism *ch_mechanism_of(const ch_config *config);
-/* The mechanism of a layer: that of `linear_attention` if the layer's type says so. */
+/* Returns the mechanism of a layer: that of `linear_attention` if the layer's type says so. */
 const ch_mechanism *ch_mechanism_in(const ch_config *config, int layer);
-/* The states of constant size that a sequence has, all layers together, in elements. */
+/* Returns the elements of a sequence's states of constant size, of all layers together. */
 int64_t ch_fixed_state_elements(const ch_config *config);
 /* Sets attention.type to a registered mechanism and fills what an absent key means for it. */
 void ch_config_set_mechanism(ch_config *config, const char *type);
-/* The projections that the mechanism of a config declares (shared_projections.c). */
+/* Lists the projections that the mechanism of a config declares (shared_projections.c). */
 ch_status ch_list_projections(const ch_config *config, ch_projection_shapes *shapes, ch_error *error);
-/* An error names an entry of "sharing.projections" that the mechanism does not have, or not in one shape and
-   a matrix for every layer. */
+/* Fails if the mechanism does not have an entry of "sharing.projections", or not in one shape with a matrix
+   in every layer. The error names the entry. */
 ch_status ch_check_shared_projections(const ch_config *config, const char *where, ch_error *error);
-/* Elements that one token leaves in the cache, all layers together: the width of its states. */
+/* Returns the elements that one token occupies in the cache in all layers: the width of its states. */
 int64_t ch_state_elements(const ch_config *config);
-/* Elements in the cache of a sequence after so many tokens; a layer with a window holds at most its ring. */
+/* Returns the elements in the cache of a sequence with `tokens` tokens. A layer with a window holds at most
+   its ring. */
 int64_t ch_state_elements_at(const ch_config *config, int64_t tokens);
 int64_t ch_state_bytes_at(const ch_config *config, const ch_cache_types *types, int64_t tokens);
-/* Bytes of ch_fixed_state_elements, which are F32 in every cache. */
+/* Returns the bytes of ch_fixed_state_elements. They are F32 in every cache. */
 int64_t ch_fixed_state_bytes(const ch_config *config);
-/* Bytes of ch_state_elements in a cache of these types. */
+/* Returns the bytes of ch_state_elements in a cache of these types. */
 int64_t ch_state_bytes(const ch_config *config, const ch_cache_types *types);
-/* Tokens per pass of a long prompt. */
+/* Returns the number of tokens per pass of a long prompt. */
 int64_t ch_prefill_tokens(const ch_config *config);
-/* The parts of every layer, for ch_cache_create. parts [num_hidden_layers]. */
+/* Lists the parts of every layer, for ch_cache_create. parts [num_hidden_layers]. */
 void ch_state_parts(const ch_config *config, ch_layer_parts *parts);
 
 #endif

@@ -3,7 +3,8 @@
 
 #include "attention/mechanism.h"
 
-/* Llama 3.1: long wavelengths are stretched by `factor`, short ones unchanged, those between interpolated. */
+/* Llama 3.1: stretches long wavelengths by `factor`, leaves short ones unchanged and interpolates between
+   them. */
 static double llama3(double frequency, const ch_rope_scaling *scaling) {
   const double pi = 3.14159265358979323846;
   double context = (double)scaling->original_max_position_embeddings;
@@ -16,7 +17,8 @@ static double llama3(double frequency, const ch_rope_scaling *scaling) {
 }
 
 /* YaRN (Peng et al. 2023): pairs that turn often in the original context keep their frequency, those that
-   turn less than once are stretched by `factor`, a ramp over the pairs between. */
+   turn less than once are stretched by `factor`, and a ramp connects them. Returns the pair that turns
+   `turns` times. */
 static double correction_pair(double turns, const ch_config *config, int64_t rotary) {
   const double pi = 3.14159265358979323846;
   double context = (double)config->rope_scaling.original_max_position_embeddings;
@@ -71,8 +73,8 @@ double ch_latent_score_scale(const ch_config *config) {
 
 void ch_rope_frequencies(const ch_config *config, int64_t rotary, int64_t tokens, double *frequencies) {
   const ch_rope_scaling *scaling = &config->rope_scaling;
-  /* LongRoPE (Ding et al. 2024): a factor of its own for every pair, and others in texts longer than the
-   * original context. */
+  /* LongRoPE (Ding et al. 2024): every pair has a factor, and another one in texts longer than the original
+     context. */
   bool long_text = tokens > scaling->original_max_position_embeddings;
   const ch_pair_factors *factors = long_text ? &scaling->long_factor : &scaling->short_factor;
   for (int64_t i = 0; i < rotary / 2; i++) {

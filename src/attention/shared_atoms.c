@@ -18,7 +18,8 @@ static const double gelu_power = 0.425;
 
 /* --- declaring ------------------------------------------------------------------------------------------ */
 
-/* "model.dictionary.{name}.atoms", {g} before the name of group g's, or the common ones of that shape. */
+/* Writes "model.dictionary.{name}.atoms", with "{g}." before the name for group g, or the common atoms of
+   that shape. */
 static const char *atoms_name(const ch_config *config, int layer, const char *name, int64_t out, int64_t in,
                               char full[NAME_SIZE]) {
   int64_t layers;
@@ -32,8 +33,8 @@ static const char *atoms_name(const ch_config *config, int layer, const char *na
   return full;
 }
 
-/* S of the layer's dictionary: what the config says, in a group of fewer layers one for each; or what the
-   file that is being opened holds. 0 after a failure. */
+/* Returns S of the layer's dictionary: the number in the config, but at most one for each layer of the group;
+   or else the number in the file that is being opened. Returns 0 after a failure. */
 static int64_t atom_count(const ch_declaration *declaration, const char *full) {
   int64_t layers, atoms = declaration->config->sharing.atoms;
   ch_group_of_layer(declaration->config, declaration->layer, &layers);
@@ -49,8 +50,8 @@ static int64_t atom_count(const ch_declaration *declaration, const char *full) {
   return 0;
 }
 
-/* The atoms of a projection [out, in] of the layer: their row, -1 after a failure. They start as the
-   projections of the layers that use them would, on average over these. */
+/* Declares the atoms of a projection [out, in] of the layer. Returns their row, or -1 after a failure. They
+   start like the projections of the layers that use them, averaged over these layers. */
 static int declare_atoms(ch_declaration *declaration, const char *name, int64_t out, int64_t in,
                          ch_param_role role) {
   ch_params *params = declaration->params;
@@ -102,8 +103,8 @@ static void declare_mlp_layer(ch_declaration *declaration, const char *name, int
   params->rows[weight].training_only = params->rows[bias].training_only = true;
 }
 
-/* The block embedding and MLP of a projection, once for all layers; each layer turns them into S coefficients
-   more. The row of the embedding, or -1. */
+/* Declares the block embedding and MLP of a projection once for all layers. Each layer adds S outputs to the
+   MLP. Returns the row of the embedding, or -1. */
 static int declare_mlp(ch_declaration *declaration, const char *name) {
   const ch_config *c = declaration->config;
   ch_params *params = declaration->params;
@@ -124,7 +125,8 @@ static int declare_mlp(ch_declaration *declaration, const char *name) {
   return index;
 }
 
-/* Coefficients of variance 1/S: W_l starts with the spread of an atom. */
+/* Declares atoms and coefficients. The coefficients have variance 1/S, so that W_l starts with the spread of
+   an atom. */
 static void declare_masa(ch_declaration *declaration, const char *name, int64_t out, int64_t in,
                          ch_param_role role) {
   const ch_sharing *sharing = &declaration->config->sharing;
@@ -160,8 +162,8 @@ static ch_node *mlp_layer(ch_builder *builder, ch_node *x, const char *name, int
                       dictionary_param(builder, name, bias));
 }
 
-/* The row of a layer's coefficients in the parameter table, or of the MLP that gives them; -1 if not
-   declared. */
+/* Returns the row of a layer's coefficients in the parameter table, or of the MLP's block embedding; -1 if
+   not declared. */
 static int coefficients_row(const ch_config *config, const ch_params *params, int layer, const char *name) {
   char full[NAME_SIZE];
   if (config->sharing.coefficients == CH_COEFFICIENTS_MLP)
@@ -182,7 +184,7 @@ int ch_atoms_row(const ch_config *config, const ch_params *params, int layer, co
   return ch_params_find(params, full);
 }
 
-/* The coefficients of all layers [L, S], or [S] of this one. */
+/* Returns the coefficients of all layers [L, S], or of this one [S]. */
 static ch_node *coefficients_of(ch_builder *builder, const char *name, int row) {
   ch_node *x = ch_builder_param(builder, builder->params->rows[row].name);
   if (builder->config->sharing.coefficients == CH_COEFFICIENTS_DIRECT) return x;

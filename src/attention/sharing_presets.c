@@ -11,7 +11,7 @@
 
 enum { SHARE = 3 /* 1 of this many parameters remains */ };
 
-/* Names all projections that every layer has, or all but the output's; `shapes` are those. */
+/* Names all projections that every layer has, or all except the output's. `shapes` receives them. */
 static ch_status name_projections(ch_config *config, bool with_output, ch_projection_shapes *shapes,
                                   ch_error *error) {
   int kept = 0;
@@ -53,7 +53,8 @@ static ch_status masa_qkvo(ch_config *config, int64_t number, const char *where,
   return CH_OK;
 }
 
-/* Atoms for all projections of one shape that have as many numbers as masa-qkvo's own ones. */
+/* Returns the number of atoms for all projections of one shape that have as many numbers as masa-qkvo's
+   separate ones. */
 static int64_t atoms_in_common(const ch_config *config, const ch_projection_shapes *shapes) {
   int64_t numbers = 0, of_an_atom = 0;
   for (int i = 0; i < shapes->count; i++) {
@@ -87,7 +88,8 @@ static ch_status repeat(ch_config *config, int64_t number, const char *where, ch
   return atoms(config, CH_SHARING_REPEAT, true, number, error);
 }
 
-/* One rank for all matrices, whose factors together have as many numbers as a third of the layers' atoms. */
+/* Presets one rank for all matrices. The factors together have as many numbers as atoms for a third of the
+   layers. */
 static ch_status low_rank(ch_config *config, int64_t number, const char *where, ch_error *error) {
   (void)where;
   ch_projection_shapes shapes;

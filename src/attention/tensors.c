@@ -58,7 +58,7 @@ void ch_declare_drawn_vector(ch_declaration *declaration, const char *name, int6
   if (index >= 0) declaration->params->rows[index].init = init;
 }
 
-/* As PyTorch starts a convolution: uniform within 1 / sqrt(taps). */
+/* Starts a convolution as PyTorch does: uniform within 1 / sqrt(taps). */
 void ch_declare_conv(ch_declaration *declaration, const char *name, int64_t channels, int64_t taps) {
   int index = ch_params_matrix(declaration->params, CH_PARAM_ATTENTION, 1 / sqrt(3.0 * (double)taps),
                                channels, taps, "model.layers.%d.%s.%s.weight", declaration->layer,

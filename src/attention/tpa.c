@@ -7,8 +7,8 @@
  *
  * With "a_factors": "fixed" the A are parameters and not written; one-hot rows are then grouped-query
  * attention. Decoding materialises no head's key or value: all heads share the dot products of queries with
- * B_k. Fixed factors are multiplied into queries and behind the sums instead. The divisions by R are part of
- * the scale and behind the sum. */
+ * B_k. Fixed factors are multiplied into the queries before, and into the sums after, attention. The divisions
+ * by R are part of the scale, and of the sum. */
 #include <math.h>
 
 #include "attention/mechanism.h"
@@ -49,8 +49,8 @@ static ch_status tpa_check(const ch_config *c, const char *where, ch_error *erro
 
 /* --- tensors and state ---------------------------------------------------------------------------------- */
 
-/* The two factors of a state, "a_k_proj" and "b_k_proj" of `rank`, with the authors' spreads. Both change
-   their product. */
+/* Declares the two factors of a state, "a_k_proj" and "b_k_proj" of `rank`, with the authors' initial
+   spreads. Both factors affect their product. */
 static void declare_factors(ch_declaration *declaration, char state, int64_t rank) {
   const ch_config *c = declaration->config;
   int64_t heads = c->num_attention_heads, d = c->head_dim, width = c->hidden_size;
@@ -124,7 +124,7 @@ static void tpa_write(ch_builder *builder, ch_node *x, ch_node *out[]) {
 
 /* --- reading -------------------------------------------------------------------------------------------- */
 
-/* Heads out of a token's own factor over heads or, where `a` is NULL, out of the parameter; not divided by
+/* Computes heads from a token's own factor over heads or, if `a` is NULL, from the parameter; not divided by
    the rank. */
 static ch_node *tpa_heads_of(ch_builder *builder, ch_node *a, ch_node *b, const char *fixed) {
   if (!a) return ch_op_head_mix(builder->graph, b, ch_attention_param(builder, fixed));
@@ -140,7 +140,7 @@ static ch_node *queries(ch_builder *builder, ch_node *x) {
   return tpa_heads_of(builder, a, b, "a_q.weight");
 }
 
-/* Scores are divided by the ranks of queries and keys too. */
+/* Returns the factor of scores. They are divided by the ranks of queries and keys too. */
 static double score_scale(const ch_config *c) {
   double rank = (double)(c->attention.q_rank ? c->attention.q_rank : 1) * (double)c->attention.k_rank;
   return 1 / (sqrt((double)c->head_dim) * rank);
@@ -175,7 +175,7 @@ static ch_node *attend_factors(ch_builder *builder, ch_node *q, ch_node *const s
                              states[at.b_v], builder->document_start, seen.logits, &spec);
 }
 
-/* Fixed factors over heads: one key and one value of all ranks for all heads. */
+/* Attends with fixed factors over heads: all heads share one key and one value of all ranks. */
 static ch_node *attend_fixed(ch_builder *builder, ch_node *q, ch_node *const states[]) {
   const ch_config *c = builder->config;
   places at = places_of(c);
@@ -207,7 +207,7 @@ static int64_t shared_latent_dim(const ch_config *config) {
 
 static const char *const keys[] = {"q_rank", "k_rank", "v_rank", "a_factors", NULL};
 
-/* The ranks of the paper's models: 6 for queries, 2 for keys and values. */
+/* Presets the ranks of the paper's models: 6 for queries, 2 for keys and values. */
 static ch_status usual_ranks(ch_config *config, int64_t number, const char *where, ch_error *error) {
   (void)where;
   (void)error;

@@ -1,5 +1,5 @@
-/* Where the matrix of a projection comes from. A mechanism asks for "the q_proj of this layer" and does not
- * know whether it is a separate tensor, a combination of shared atoms, another layer's, or a product of two
+/* The source of a projection's matrix. A mechanism requests "the q_proj of this layer" and does not know
+ * whether it is a separate tensor, a combination of shared atoms, another layer's, or a product of two
  * ("sharing" in config.json; MASA eq. 2 and its rivals). */
 #ifndef CH_ATTENTION_WEIGHT_SOURCE_H
 #define CH_ATTENTION_WEIGHT_SOURCE_H
@@ -16,30 +16,30 @@ typedef struct ch_weight_source {
   ch_node *(*project)(ch_builder *builder, ch_node *x, const char *name, ch_node *bias);
 } ch_weight_source;
 
-/* The source of one projection ("q_proj"): dense, or what "sharing" says if it names this one. */
+/* Returns the source of one projection ("q_proj"): dense, or that of "sharing" if it names this one. */
 const ch_weight_source *ch_weight_source_of(const ch_config *config, const char *name);
 
 /* shared_atoms.c: W_l = sum over s of c[l, s] D_s (masa); W_l = D of floor(l S / L) or of l mod S
    (sequential, repeat). low_rank.c: W_l = B_l A_l. */
 extern const ch_weight_source ch_source_masa, ch_source_one_atom, ch_source_low_rank;
 
-/* residual.c: what checkpoints may add to any projection's matrix, W_l = What_l + b_l a_l
-   ("{name}.residual.a.weight" [rank, in] and ".b." [out, rank]); declared where ch_params.known has it. */
+/* residual.c: checkpoints may add to any projection's matrix, W_l = What_l + b_l a_l
+   ("{name}.residual.a.weight" [rank, in] and ".b." [out, rank]). Declared if ch_params.known has it. */
 void ch_residual_declare(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
 bool ch_has_residual(const ch_params *params, int layer, const char *name);
-/* The matrix with its residual added; and y = x What^T with x a^T b^T added. Without a residual, the input as
-   it is. */
+/* Adds the residual to the matrix; ch_add_residual_of adds x a^T b^T to y = x What^T. Without a residual,
+   both return their input. */
 ch_node *ch_add_residual(ch_builder *builder, ch_node *weight, const char *name);
 ch_node *ch_add_residual_of(ch_builder *builder, ch_node *y, ch_node *x, const char *name);
 
-/* The atom that is layer l's matrix under `sequential` and `repeat`; -1 under other types, where it is a sum of
- * atoms. */
+/* Returns the atom that is layer l's matrix under `sequential` and `repeat`, or -1 under other types, where
+   the matrix is a sum of atoms. */
 int64_t ch_atom_of_layer(const ch_config *config, int layer);
 
-/* The row of the atoms that a layer's matrix is a sum of; -1 if it is no such sum, or the atoms were not
-   declared. */
+/* Returns the row of the atoms of a layer's matrix, or -1 if it has none or they were not declared. */
 int ch_atoms_row(const ch_config *config, const ch_params *params, int layer, const char *name);
-/* The coefficients of a masa projection as a graph value: row *row of the result [L, S], or all of [S]. */
+/* Returns the coefficients of a masa projection as a graph value: row *row of the result [L, S], or all of
+   [S]. */
 ch_node *ch_masa_coefficients(ch_builder *builder, const char *name, int64_t *row);
 
 #endif

@@ -8,7 +8,7 @@ typedef struct ch_arena {
   struct ch_arena_block *head;
 } ch_arena;
 
-/* Zeroed memory that lives until ch_arena_free; aligned for any type. NULL when out of memory. */
+/* Returns zeroed memory, aligned for any type, that exists until ch_arena_free. NULL if out of memory. */
 void *ch_arena_alloc(ch_arena *arena, size_t bytes);
 char *ch_arena_strdup(ch_arena *arena, const char *text);
 /* Formats a text in the arena. NULL when out of memory. */

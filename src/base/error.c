@@ -32,7 +32,7 @@ static bool is_shown(utf8proc_int32_t character) {
          category != UTF8PROC_CATEGORY_ZP;
 }
 
-/* Question marks in the place of control characters and of bytes that are not UTF-8; BEGIN and END stay. */
+/* Replaces control characters and bytes that are not UTF-8 by question marks. BEGIN and END stay. */
 static void make_printable(char *message) {
   char *to = message;
   for (const char *from = message; *from;) {
@@ -53,7 +53,7 @@ static bool inside_character(char byte) {
   return ((unsigned char)byte & 0xc0) == 0x80;
 }
 
-/* Words that no sentence has, which are names out of a file, keep their beginning and end. */
+/* Shortens long words, which are names from a file, to their beginning and end. */
 static void shorten_words(char *message) {
   for (char *word = message; *(word += strspn(word, " "));) {
     size_t length = strcspn(word, " ");
@@ -72,7 +72,7 @@ static void shorten_words(char *message) {
   }
 }
 
-/* Takes BEGIN and END out of the message and notes where the names are. */
+/* Removes BEGIN and END from the message and records the places of names. */
 static void set_names(ch_error *error, char *message) {
   const int most = sizeof error->names / sizeof *error->names;
   char *to = message;
@@ -94,7 +94,7 @@ static void set_names(ch_error *error, char *message) {
              message + error->names[0].at);
 }
 
-/* Makes the message fit and be fit to show, and puts it into the error. */
+/* Cleans and shortens the message, and stores it in the error. */
 static void set_message(ch_error *error, char *message) {
   static const char more[] = "...";
   make_printable(message);
@@ -112,7 +112,7 @@ static void set_message(ch_error *error, char *message) {
   strcpy(error->message, message);
 }
 
-/* The length of "{name}" or "{%s}" at `format`; 0: there is none. */
+/* Returns the length of "{name}" or "{%s}" at `format`, or 0 if there is none. */
 static size_t name_length(const char *format) {
   if (strncmp(format, "{%s}", 4) == 0) return 4;
   size_t length = *format == '{' ? strspn(format + 1, "abcdefghijklmnopqrstuvwxyz_0123456789") : 0;

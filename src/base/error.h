@@ -20,7 +20,7 @@ ch_status ch_no_memory(ch_error *error);
 /* Fails with CH_ERROR_ARGUMENT: "WHAT is NULL". */
 ch_status ch_refuse_null(ch_error *error, const char *what);
 
-/* Fills *error with what another error says, and with `status`; returns status. */
+/* Copies the message of another error to *error, with `status`; returns status. */
 ch_status ch_fail_as(ch_error *error, ch_status status, const ch_error *cause);
 
 /* Puts "prefix: " before the message already in *error; returns error's status. Used to add the place. */
@@ -32,7 +32,7 @@ ch_status ch_fail_in(ch_error *error, const char *prefix);
     if (ch_try_status != CH_OK) return ch_try_status;                                                        \
   } while (0)
 
-/* As CH_TRY, for functions with something to release: jumps to the label `done` with `status` set. */
+/* Like CH_TRY, for functions that must release memory: jumps to the label `done` with `status` set. */
 #define CH_TRY_GOTO(call)                                                                                    \
   do {                                                                                                       \
     status = (call);                                                                                         \

@@ -17,8 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Files are written by so much at a time, at multiples of it: where a file system keeps files in large pages,
-   what was written is mapped as such, and weights are read the faster (bench/measurements.md). */
+/* Files are written in pieces of this many bytes, at multiples of it. File systems that store files in large
+   pages then map them as such, and weights are read faster (bench/measurements.md). */
 enum { WRITE_BYTES = 2 << 20 };
 
 static ch_status system_error(ch_error *error, const char *what, const char *path) {
@@ -68,7 +68,7 @@ void ch_map_close(ch_map *map) {
 
 void ch_map_touch(const void *data, size_t bytes) {
   enum { STEP = 1 << 16 }; /* a fault maps the cached pages around it, 64 KiB on Linux */
-  if ((double)bytes > ch_machine_memory() / 2) return; /* what is read first would be pushed out again */
+  if ((double)bytes > ch_machine_memory() / 2) return; /* the system would evict the first pages again */
   volatile unsigned char sink;
   for (size_t at = 0; at < bytes; at += STEP) sink = ((const unsigned char *)data)[at];
   (void)sink;
@@ -114,7 +114,7 @@ ch_status ch_read_file(const char *path, size_t limit, char **text, size_t *size
   return CH_OK;
 }
 
-/* Renaming would put a file in place of a device or a pipe. */
+/* Fails if the path is a directory, a device or a pipe: renaming would replace it by a file. */
 static ch_status check_replaceable(const char *path, ch_error *error) {
   struct stat info;
   if (stat(path, &info) != 0 || S_ISREG(info.st_mode)) return CH_OK;

@@ -17,9 +17,8 @@ typedef struct ch_map {
 /* Maps PATH read-only; directories and special files are errors. Release with ch_map_close. */
 ch_status ch_map_open(const char *path, ch_map *map, ch_error *error);
 void ch_map_close(ch_map *map);
-/* Touches mapped memory all along, so that who reads it next does not wait for page faults; not where it
-   would be more than half of the machine's. A file that is not in the page cache is read from disk by
-   this. */
+/* Touches all of the mapped memory, so that later readers do not wait for page faults. Does nothing if that
+   is more than half of the machine's memory. Reads a file that is not in the page cache from disk. */
 void ch_map_touch(const void *data, size_t bytes);
 /* Releases the pages of the mapping that `data` covers: the next access reads them from the file again. */
 void ch_map_forget(const ch_map *map, const void *data, size_t bytes);
@@ -40,7 +39,7 @@ ch_status ch_writer_put(ch_writer *writer, const void *data, size_t bytes, ch_er
 ch_status ch_writer_commit(ch_writer *writer, ch_error *error);
 /* Removes the temporary file; harmless after a commit. */
 void ch_writer_abort(ch_writer *writer);
-/* The three calls in one. */
+/* Makes the three calls in one. */
 ch_status ch_write_file(const char *path, const void *data, size_t bytes, ch_error *error);
 
 /* Copies a file under a temporary name and renames it; `to` is replaced. */
@@ -52,12 +51,12 @@ bool ch_same_file(const char *a, const char *b);
 ch_status ch_make_directory(const char *path, ch_error *error);
 bool ch_is_directory(const char *path);
 bool ch_is_file(const char *path);
-/* "directory/name" in malloc'd memory; NULL when out of memory. */
+/* Returns "directory/name" in malloc'd memory, or NULL if out of memory. */
 char *ch_path_join(const char *directory, const char *name);
-/* The directory of a file, for ch_path_join: "a/b" gives "a/", "b" gives ".". The caller frees it; NULL when out of
-   memory. */
+/* Returns the directory of a file, for ch_path_join: "a/b" gives "a/", "b" gives ".". The caller frees it.
+   NULL if out of memory. */
 char *ch_path_directory(const char *path);
-/* The part of a model's path that tells it from others, cut to size: "mine" of "configs/mine.json",
+/* Writes the part of a model's path that tells it from others, cut to size: "mine" for "configs/mine.json",
    "models/mine/config.json" and "models/mine/". */
 void ch_path_stem(const char *path, char *stem, size_t size);
 

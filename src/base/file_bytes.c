@@ -10,12 +10,12 @@
 static const size_t most_inflated = (size_t)4 << 30;
 enum { FIRST_ROOM = 1 << 16, GZIP_WINDOW = 15 + 16 /* with a gzip header */ };
 
-/* zlib counts in 32 bits: some of what is left. */
+/* Returns `left`, limited to what zlib can count in 32 bits. */
 static unsigned some_of(size_t left) {
   return left < (1u << 30) ? (unsigned)left : 1u << 30;
 }
 
-/* Doubles the room; an error where a file would unpack to too much. */
+/* Doubles the room. Fails if a file would unpack to too much. */
 static ch_status grow(ch_file_bytes *bytes, size_t *room, const char *where, ch_error *error) {
   size_t larger = *room ? 2 * *room : FIRST_ROOM;
   if (*room >= most_inflated)

@@ -1,4 +1,4 @@
-/* The bytes of a file, mapped, or unpacked in memory where it is gzip's or bzip2's. */
+/* The bytes of a file: mapped, or unpacked in memory if it is gzip's or bzip2's. */
 #ifndef CH_BASE_FILE_BYTES_H
 #define CH_BASE_FILE_BYTES_H
 
@@ -11,10 +11,10 @@ typedef struct ch_file_bytes {
   void *inflated; /* or what it was unpacked to */
 } ch_file_bytes;
 
-/* Release with ch_file_bytes_close, also after a failure. A packed file that is damaged or cut short is an
-   error; so is one that holds more than 4 GiB. */
+/* Opens a file. Release with ch_file_bytes_close, also after a failure. Fails if a packed file is damaged or
+   cut short, or holds more than 4 GiB. */
 ch_status ch_file_bytes_open(const char *path, ch_file_bytes *bytes, ch_error *error);
-/* Like ch_file_bytes_open, on memory, which must outlive `bytes`; `where` names it in messages. */
+/* Like ch_file_bytes_open, for memory, which must outlive `bytes`. `where` names it in messages. */
 ch_status ch_file_bytes_of(const void *data, size_t size, const char *where, ch_file_bytes *bytes,
                            ch_error *error);
 void ch_file_bytes_close(ch_file_bytes *bytes);

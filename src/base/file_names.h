@@ -23,17 +23,17 @@
 #define CH_COMPARE_RESULT "result.json"
 #define CH_COMPARE_TRIED "tried.json" /* of a run that tried a learning rate */
 
-/* True if an entry is one of `names` (NULL-terminated), or what a killed program left of one:
+/* Returns true if an entry is one of `names` (NULL-terminated), or a leftover of one from a killed program:
    "model.safetensors.tmp.4711". */
 bool ch_is_one_of(const char *const *names, const char *entry);
-/* Removes what killed programs left of `names`. Only for a directory that nobody else writes to. */
+/* Removes leftovers of `names` from killed programs. Only for a directory without other writers. */
 void ch_remove_leftovers(const char *directory, const char *const *names);
-/* True when a directory can be listed and has no entry. */
+/* Returns true if a directory can be listed and has no entry. */
 bool ch_holds_nothing(const char *directory);
-/* True when a directory holds what training prepares of its text, and nothing else: the run never began. */
+/* Returns true if a directory holds only the text that training prepares: the run never began. */
 bool ch_holds_prepared_text(const char *directory);
-/* The first entry of a directory that a run does not leave before its first checkpoint, cut to `size`; false
-   when there is none. */
+/* Finds the first entry of a directory that a run does not leave before its first checkpoint, and writes its
+   name, cut to `size`. Returns false if there is none. */
 bool ch_find_foreign_to_run(const char *directory, char *name, size_t size);
 
 #endif

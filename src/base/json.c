@@ -13,7 +13,8 @@
 #include "base/file.h"
 #include "base/mistaken.h"
 
-/* The last quoted string before `position` that a colon follows: the key whose value is broken. */
+/* Finds the key whose value is broken: the last quoted string before `position` that is followed by a
+   colon. */
 static bool key_before(const char *text, size_t position, const char **key, size_t *length) {
   for (size_t colon = position; colon-- > 0;) {
     if (text[colon] == '\n' && position - colon > 200) return false;
@@ -44,7 +45,7 @@ static ch_status parse_error(const char *text, size_t size, const char *where, c
     snprintf(name, sizeof name, "%.*s", (int)length, key);
     ch_json_quote(name, quoted, sizeof quoted);
   }
-  /* jansson quotes the offending bytes as they are; keep the message one line of ASCII. */
+  /* jansson quotes the offending bytes unchanged; this makes the message one line of ASCII */
   size_t used = 0;
   for (const char *p = why->text; *p && used + 1 < sizeof what; p++)
     what[used++] = (*p >= ' ' && *p < 127) ? *p : '?';
@@ -58,7 +59,7 @@ static ch_status parse_error(const char *text, size_t size, const char *where, c
                  *quoted ? ", after key " : "", quoted, what);
 }
 
-/* The end of the number or word that begins at `at`. */
+/* Returns the end of the number or word that begins at `at`. */
 static size_t end_of_token(const char *text, size_t size, size_t at) {
   while (at < size && (isalnum((unsigned char)text[at]) || (text[at] && strchr("+-.", text[at])))) at++;
   return at;
@@ -70,7 +71,7 @@ static bool is_word(const char *token, size_t length, const char *word) {
 
 /* Returns true if a token is a whole number that 64 bits do not hold. */
 static bool is_wide(const char *token, size_t length) {
-  enum { DIGITS = 18 }; /* as many always fit */
+  enum { DIGITS = 18 }; /* this many always fit */
   char number[32];
   size_t sign = length > 0 && token[0] == '-';
   if (length - sign <= DIGITS) return false;
@@ -107,7 +108,7 @@ bool ch_json_tolerate(const char *text, size_t size, ch_text *copy) {
   return changed;
 }
 
-/* Parses what is JSON but for the numbers that ch_json_tolerate changes; NULL where it is none. */
+/* Parses JSON with the numbers that ch_json_tolerate changes. Returns NULL if the text is not such JSON. */
 static json_t *parse_tolerant(const char *text, size_t size, const json_error_t *first) {
   ch_text copy = {0};
   json_t *root = NULL;

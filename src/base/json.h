@@ -8,36 +8,36 @@
 #include "base/error.h"
 #include "base/text.h"
 
-/* Makes a copy of a JSON text in which whole numbers beyond 64 bits are real ones, and NaN, Infinity and
-   -Infinity are strings: Python writes both, and a key that nobody reads may have them. Returns false,
-   without a copy, where the text has neither. */
+/* Copies a JSON text, with whole numbers beyond 64 bits as real ones, and NaN, Infinity and -Infinity as
+   strings. Python writes both, and keys that this library does not read may have them. Returns false, without
+   a copy, if the text has neither. */
 bool ch_json_tolerate(const char *text, size_t size, ch_text *copy);
 
-/* Parses `size` bytes whose root must be an object, with what ch_json_tolerate changes. Duplicate keys,
-   trailing bytes, bad UTF-8 and numbers that overflow are errors that name `where`, the line and, when there
-   is one, the key before it. */
+/* Parses `size` bytes whose root must be an object, with the changes of ch_json_tolerate. Duplicate keys,
+   trailing bytes, bad UTF-8 and numbers that overflow are errors. The message names `where`, the line and, if
+   there is one, the key before it. */
 ch_status ch_json_parse(const char *text, size_t size, const char *where, json_t **root, ch_error *error);
 
 /* Like ch_json_parse, for a file of at most `limit` bytes. */
 ch_status ch_json_read(const char *path, size_t limit, json_t **root, ch_error *error);
 
-/* A whole number that fits 64 bits, written as one or with a zero fraction (64.0). */
+/* Reads a whole number that fits 64 bits, written as one or with a zero fraction (64.0). */
 bool ch_json_whole(const json_t *value, int64_t *whole);
 
-/* A value for a message: its JSON text in ASCII, shortened; "an object" or "a list" when nested. Returns
- * buffer. */
+/* Writes a value for a message: its JSON text in ASCII, shortened, or "an object" or "a list". Returns
+   buffer. */
 const char *ch_json_show(const json_t *value, char *buffer, size_t size);
-/* A name from a file for a message: quoted, escaped, shortened. Returns buffer. */
+/* Writes a name from a file for a message: quoted, escaped, shortened. Returns buffer. */
 const char *ch_json_quote(const char *name, char *buffer, size_t size);
 
-/* json_dumps, without its fault: jansson does not look whether a key could be written, and gives text without
-   the key when out of memory. Here that is NULL. The text is the caller's. */
+/* Like json_dumps, but returns NULL if out of memory; jansson omits a key that it could not write. The caller
+   frees the text. */
 char *ch_json_dump(const json_t *value, size_t flags);
 
 /* Appends a new value to *list. When memory is out, releases the list, and *list becomes NULL. */
 void ch_json_append(json_t **list, json_t *value);
 
-/* A number, or null for one that JSON cannot write. NULL when out of memory. */
+/* Returns a number, or null for one that JSON cannot represent. NULL if out of memory. */
 json_t *ch_json_finite(double number);
 
 /* Appends a JSON string, escaped. */

@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-/* For an even number of values, the mean of the two in the middle; 0 without values. Sorts the values. */
+/* Returns the median: for an even number of values the mean of the two in the middle, 0 without values. Sorts
+   the values. */
 double ch_median(double *values, int64_t count);
 
 /* Half of the values are between `low` and `high`. Between two values quartiles are interpolated; of one
@@ -12,7 +13,7 @@ double ch_median(double *values, int64_t count);
 typedef struct ch_quartiles {
   double low, median, high;
 } ch_quartiles;
-/* Zeros when there are none. Sorts the values. */
+/* Returns the quartiles, or zeros without values. Sorts the values. */
 ch_quartiles ch_quartiles_of(double *values, int64_t count);
 
 #endif

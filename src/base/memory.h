@@ -1,27 +1,28 @@
-/* Large long-lived buffers: page-aligned, huge pages where the system offers them, zeroed. */
+/* Large long-lived buffers: page-aligned, zeroed, with huge pages if the system offers them. */
 #ifndef CH_BASE_MEMORY_H
 #define CH_BASE_MEMORY_H
 
 #include <stddef.h>
 
-/* A zeroed buffer that stays resident once touched; NULL when out of memory. Release with ch_pages_free. */
+/* Returns a zeroed buffer that stays resident once touched, or NULL if out of memory. Release with
+   ch_pages_free. */
 void *ch_pages_alloc(size_t bytes);
 void ch_pages_free(void *memory, size_t bytes);
 
-/* Bytes of memory this machine has; infinity where the system does not say. */
+/* Returns the bytes of this machine's memory, or infinity if the system does not report them. */
 double ch_machine_memory(void);
 
-/* Bytes that can be allocated now without other programs losing theirs; infinity where the system does not
-   say. */
+/* Returns the bytes that can be allocated now without taking memory from other programs, or infinity if the
+   system does not report them. */
 double ch_available_memory(void);
 
-/* The most memory of this process that was resident, since it began or since ch_forget_peak; that Linux may
-   not allow to forget. */
+/* Returns the most memory of this process that was resident since it began, or since ch_forget_peak. Linux
+   may not allow it to forget. */
 size_t ch_peak_resident_bytes(void);
 void ch_forget_peak(void);
 
-/* Zeroed address space whose pages use memory only once they are written; NULL when address space runs out.
-   Release with ch_sparse_free. */
+/* Returns zeroed address space whose pages use memory only once they are written, or NULL if address space
+   runs out. Release with ch_sparse_free. */
 void *ch_sparse_alloc(size_t bytes);
 void ch_sparse_free(void *memory, size_t bytes);
 

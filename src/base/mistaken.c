@@ -40,7 +40,8 @@ static bool is_text(const char *data, size_t size) {
   return size > 0;
 }
 
-/* PyTorch's files: an archive, or pickles of protocol 2 to 5, whose first opcode follows. */
+/* Returns true for PyTorch's files: an archive, or a pickle of protocol 2 to 5, followed by its first
+   opcode. */
 static bool is_pickled(const unsigned char *data, size_t size) {
   if (size < 4) return false;
   return memcmp(data, "PK\3\4", 4) == 0 || (data[0] == 0x80 && data[1] >= 2 && data[1] <= 5 && data[2] != 0);
@@ -79,7 +80,7 @@ ch_status ch_refuse_mistaken(const char *where, const void *data, size_t size, b
 
 /* --- directories ---------------------------------------------------------------------------------------- */
 
-/* So many of the first rows count where the weights are there. */
+/* This many of the first rows count if the weights exist. */
 enum { SIGNS_BESIDE_WEIGHTS = 3 };
 /* Names in a directory that give away its kind; the first row with a match counts. A pattern is the beginning
    and the end of a name. */
@@ -120,7 +121,7 @@ static const struct {
     {"", ".pth", "holds the weights only as %s, PyTorch's pickled objects; save the model as safetensors"},
 };
 
-/* Files that a model directory may have besides weights. */
+/* Returns true for files that a model directory may have besides weights. */
 static bool is_beside(const char *name) {
   static const char *const names[] = {"model.safetensors", "tokenizer.bin",         "training_args.bin",
                                       "optimizer.pt",      "scheduler.pt",          "rng_state.pth",

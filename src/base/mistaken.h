@@ -1,4 +1,4 @@
-/* Recognises files and directories that are no model: pointers, web pages, files of other programs. */
+/* Recognises files and directories that are not models: pointers, web pages, files of other programs. */
 #ifndef CH_BASE_MISTAKEN_H
 #define CH_BASE_MISTAKEN_H
 
@@ -11,12 +11,12 @@
    elsewhere. */
 bool ch_is_lfs_pointer(const void *data, size_t size);
 
-/* Fails with what the file `where` is if its bytes are known as something that is no part of a model: a Git
-   LFS pointer, a web page, PyTorch's pickles, or a text where `text` is false. CH_OK if they are not. */
+/* Fails if the bytes of the file `where` are known not to be part of a model, and says what they are: a Git
+   LFS pointer, a web page, PyTorch's pickles, or a text if `text` is false. */
 ch_status ch_refuse_mistaken(const char *where, const void *data, size_t size, bool text, ch_error *error);
 
-/* Fails with what a directory is, or has in place of a model's files, where its names say that. CH_OK where
-   they do not. */
+/* Fails if the names in a directory show that it is not a model's, and says what it is or has instead of a
+   model's files. */
 ch_status ch_refuse_directory(const char *directory, bool has_weights, ch_error *error);
 
 #endif

@@ -11,16 +11,17 @@ typedef struct ch_random {
 /* Starts a sequence of numbers. It depends on seed and stream alone; different streams are independent. */
 void ch_random_seed(ch_random *random, uint64_t seed, uint64_t stream);
 uint64_t ch_random_u64(ch_random *random);
-/* Uniform in [0, 1). */
+/* Returns a number that is uniform in [0, 1). */
 double ch_random_uniform(ch_random *random);
-/* Uniform in 0 … bound − 1, without bias; bound > 0. */
+/* Returns a number that is uniform in 0 … bound − 1, without bias; bound > 0. */
 uint64_t ch_random_below(ch_random *random, uint64_t bound);
-/* Standard normal. */
+/* Returns a standard normal number. */
 double ch_random_normal(ch_random *random);
-/* Place i of a permutation of 0 … n − 1 (n at most 2^62) that `key` names: a shuffled order at random
-   access. */
+/* Returns place i of a permutation of 0 … n − 1 (n at most 2^62) that `key` selects: a shuffled order with
+   random access. */
 uint64_t ch_random_permute(uint64_t i, uint64_t n, uint64_t key);
-/* A stream number from a text (FNV-1a), so that a tensor's initial values depend on its name alone. */
+/* Returns a stream number from a text (FNV-1a), so that a tensor's initial values depend on its name
+   alone. */
 uint64_t ch_random_stream_of(const char *text);
 
 #endif

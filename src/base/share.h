@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* Where the share of part `part` of `parts` begins among `count` things; part `parts` begins where the last
+/* Returns the beginning of part `part` of `parts` among `count` things; part `parts` begins where the last
    one ends. */
 static inline int64_t ch_share_begin(int64_t count, int part, int parts) {
   return count / parts * part + count % parts * part / parts;

@@ -80,7 +80,7 @@ typedef struct column {
   int width;
 } column;
 
-/* *columns [*count] is malloc'd. */
+/* Measures the columns. *columns [*count] is malloc'd. */
 static bool measure_columns(const ch_table *table, column **columns, int *count) {
   *count = 0;
   for (position at = {0}; next_cell(table, &at);)

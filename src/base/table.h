@@ -29,7 +29,8 @@ void ch_table_end_row(ch_table *table);
 /* Appends a row of words, as headings are; a word that is NULL is left out. */
 void ch_table_row(ch_table *table, const char *const *words, size_t count);
 
-/* Cell `column` of row `row`; it belongs to the table. NULL if there is none. A span counts as one cell. */
+/* Returns cell `column` of row `row`, or NULL if there is none. It belongs to the table. A span counts as one
+   cell. */
 const char *ch_table_at(const ch_table *table, int row, int column);
 
 /* Appends the rows to `text`, without blanks at their ends, and releases the cells. Out of memory:

@@ -57,8 +57,8 @@ void ch_text_free(ch_text *text) {
   *text = (ch_text){0};
 }
 
-/* Letters that were changed, left out, added or exchanged with their neighbour; capitals count as small
-   letters. */
+/* Returns the number of letters that were changed, left out, added or exchanged with their neighbour. Case is
+   ignored. */
 static int edit_distance(const char *a, const char *b) {
   enum { LONGEST = 63 };
   int rows[3][LONGEST + 1], na = (int)strlen(a), nb = (int)strlen(b);
@@ -85,9 +85,9 @@ static int edit_distance(const char *a, const char *b) {
   return rows[na % 3][nb];
 }
 
-/* A word that begins a name is short for it ("kha", kha-linear); a word that a name of four letters begins, a
-   longer form of it ("evaluate", eval). Otherwise one letter in three may be wrong: farther names are other
-   words. */
+/* A word that begins a name is short for it ("kha", kha-linear). A word that begins with a name of at least
+   four letters is a longer form of it ("evaluate", eval). Otherwise one letter in three may be wrong; names
+   that differ more are other words. */
 const char *ch_nearest_name(const char *word, const char *const *names) {
   enum { LEAST_BEGINNING = 2, LEAST_NAME = 4 };
   const size_t length = strlen(word);

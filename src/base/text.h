@@ -20,30 +20,32 @@ void ch_text_printf(ch_text *text, const char *format, ...) __attribute__((forma
 void ch_text_vprintf(ch_text *text, const char *format, va_list list) __attribute__((format(printf, 2, 0)));
 void ch_text_free(ch_text *text);
 
-/* The name of `names` (NULL-terminated) that was meant by `word`, capitals or not: one that begins with it,
-   one that it begins with, or the nearest by edit distance; NULL when none is near, which depends on the
-   length of the word. */
+/* Returns the name of `names` (NULL-terminated) that `word` probably means, ignoring case: one that begins
+   with it, one that it begins with, or the nearest by edit distance. NULL if none is near enough for a word
+   of this length. */
 const char *ch_nearest_name(const char *word, const char *const *names);
 
-/* "10M" -> 10000000 (k, M, G, T: powers of 1000; KiB, MiB, GiB, TiB: of 1024; 1.5M is fine). False when not a
-   count. */
+/* Parses "10M" as 10000000 (k, M, G, T: powers of 1000; KiB, MiB, GiB, TiB: of 1024; 1.5M is allowed).
+   Returns false if it is not a count. */
 bool ch_parse_count(const char *text, int64_t *count);
-/* A count of bytes: as a count, and "24GB" is "24G". A B alone means bytes, not billions: "200B" is 200. */
+/* Parses a count of bytes like a count; "24GB" is "24G". A B alone means bytes, not billions: "200B" is
+   200. */
 bool ch_parse_bytes(const char *text, int64_t *bytes);
-/* A finite number, the whole string. */
+/* Parses a whole string as a finite number. */
 bool ch_parse_number(const char *text, double *number);
-/* "30m" -> 1800 seconds (s, m, h, d; 1.5h and 1h30m are fine). False when not a duration. */
+/* Parses "30m" as 1800 seconds (s, m, h, d; 1.5h and 1h30m are allowed). Returns false if it is not a
+   duration. */
 bool ch_parse_duration(const char *text, double *seconds);
-/* 12345678 -> "12.3 M" into buffer. */
+/* Writes 12345678 as "12.3 M" to buffer, and returns it. */
 const char *ch_format_count(double count, char *buffer, size_t size);
-/* 12345678 -> "12.3 MB" into buffer. */
+/* Writes 12345678 as "12.3 MB" to buffer, and returns it. */
 const char *ch_format_bytes(double bytes, char *buffer, size_t size);
 bool ch_ends_with(const char *text, const char *end);
-/* The noun after a count: `one` after 1, else `many`. */
+/* Returns the noun after a count: `one` after 1, else `many`. */
 const char *ch_plural(int64_t count, const char *one, const char *many);
-/* "a" or "an" for the word, by its first letter. */
+/* Returns "a" or "an" for the word, by its first letter. */
 const char *ch_article(const char *word);
-/* 3725 -> "1h02m" into buffer. */
+/* Writes 3725 as "1h02m" to buffer, and returns it. */
 const char *ch_format_duration(double seconds, char *buffer, size_t size);
 
 /* Seconds since 1970 -> "2026-01-31T23:59:59Z" into buffer. */

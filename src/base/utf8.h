@@ -9,20 +9,21 @@
 #include "base/arena.h"
 #include "base/text.h"
 
-/* Bytes of the well-formed code point at p (1 to 4), 0 when the bytes there are not UTF-8. p < end. */
+/* Returns the bytes of the well-formed code point at p (1 to 4), or 0 if the bytes there are not UTF-8. p <
+   end. */
 size_t ch_utf8_decode(const unsigned char *p, const unsigned char *end, uint32_t *code_point);
 
-/* Length of the longest well-formed prefix. */
+/* Returns the length of the longest well-formed prefix. */
 size_t ch_utf8_valid_prefix(const unsigned char *text, size_t size);
 
-/* How many bytes at the end of a text begin a character that is not finished. */
+/* Returns the number of bytes at the end of a text that begin an unfinished character. */
 size_t ch_utf8_unfinished(const unsigned char *text, size_t size);
 
-/* Characters of a string of valid UTF-8: its columns on a terminal if no character is wide. */
+/* Returns the number of characters of valid UTF-8: its columns on a terminal if no character is wide. */
 int ch_utf8_count(const char *text);
 
-/* Appends `size` bytes to `text` with U+FFFD for what is no character: for bytes that begin one, as many as fit, or else for one
-   byte, as Python and Unicode replace them. */
+/* Appends `size` bytes to `text`. Replaces bytes that are no character by U+FFFD, as Python and Unicode do:
+   the longest beginning of a character together, other bytes one by one. */
 void ch_put_valid_utf8(ch_text *text, const char *bytes, size_t size);
 /* Returns such a copy of a string in the arena; NULL if out of memory. */
 const char *ch_valid_text(ch_arena *arena, const char *text);

@@ -6,7 +6,7 @@
 
 static const char vision_type[] = "crosshead_vit";
 
-/* "vit" is what reading calls one of Hugging Face before it is ours. */
+/* Returns true for models of images. Hugging Face's "vit" becomes our own type only after reading. */
 bool ch_config_is_vision(const ch_config *config) {
   return strcmp(config->model_type, vision_type) == 0 || strcmp(config->model_type, "vit") == 0;
 }

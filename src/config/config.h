@@ -1,4 +1,4 @@
-/* A model's configuration: what config.json says, ours or Hugging Face's. config_file/config_json.h reads and
+/* A model's configuration, from config.json, ours or Hugging Face's. config_file/config_json.h reads and
    checks it. */
 #ifndef CH_CONFIG_CONFIG_H
 #define CH_CONFIG_CONFIG_H
@@ -61,10 +61,11 @@ typedef enum ch_qk_norm_over { CH_QK_NORM_HEAD, CH_QK_NORM_ALL } ch_qk_norm_over
 typedef enum ch_gate_op { CH_GATE_MULTIPLY, CH_GATE_ADD } ch_gate_op;
 /* The tensors that layers of a group of mla share: all that make keys and values, or the latent's alone. */
 typedef enum ch_group_shares { CH_GROUP_SHARES_ALL, CH_GROUP_SHARES_LATENT } ch_group_shares;
-/* Where TPA's factors over heads come from: each token, or parameters. */
+/* The source of TPA's factors over heads: each token, or parameters. */
 typedef enum ch_a_factors { CH_FACTORS_CONTEXTUAL, CH_FACTORS_FIXED } ch_a_factors;
 typedef enum ch_diff_lambda { CH_DIFF_REPARAMETERIZED, CH_DIFF_PER_PAIR } ch_diff_lambda;
-/* How MFA-KR makes values of keys: the mechanism, and the steps on the way to it (MFA, Table 5). */
+/* The step that MFA-KR uses to compute values from keys: the mechanism, and the steps on the way to it (MFA,
+   Table 5). */
 typedef enum ch_value_reuse {
   CH_REUSE_GATED,      /* k + alpha * N k */
   CH_REUSE_RESIDUAL,   /* k + N k */
@@ -78,7 +79,7 @@ typedef enum ch_knocking_type {
   CH_KNOCKING_GATE
 } ch_knocking_type;
 
-/* How the maps of knocking start. "diagonal" is the paper's word for the identity: both start alike. */
+/* The start of the knocking maps. "diagonal" is the paper's word for the identity. */
 typedef enum ch_knocking_init {
   CH_KNOCKING_DIAGONAL,
   CH_KNOCKING_IDENTITY,
@@ -104,7 +105,7 @@ typedef struct ch_knocking {
   unsigned on;            /* CH_ON_ bits */
   bool decay_to_identity; /* weight decay pulls towards the identity, not towards zero */
   ch_knocking_init init;
-  bool per_head; /* every head has a map of its own: the parameters without the sharing */
+  bool per_head; /* every head has its own map: the parameters without the sharing */
 } ch_knocking;
 
 /* Head mixing (MEA eqs. 10-12): key-value heads as combinations of h' component heads. What a layer mixes is
@@ -128,7 +129,7 @@ typedef struct ch_attention_config {
   int64_t num_key_heads, num_value_heads; /* 0: num_key_value_heads; what they are is ch_heads_of */
   int64_t q_lora_rank;                    /* mla: 0 = dense query; mfa: 0 = head_dim */
   bool q_a_norm;
-  int64_t kv_lora_rank;             /* 0: keys and values have latents of their own, */
+  int64_t kv_lora_rank;             /* 0: keys and values have separate latents, */
   int64_t k_lora_rank, v_lora_rank; /* or one of them none: 0 */
   int64_t qk_nope_head_dim, qk_rope_head_dim, v_head_dim;
   double latent_norm_eps;     /* of q_a_layernorm and kv_a_layernorm; 0: rms_norm_eps */
@@ -168,7 +169,7 @@ typedef struct ch_linear_attention {
   bool negative_eigenvalues;        /* steps are between 0 and 2, not 1 */
 } ch_linear_attention;
 
-/* Where the matrices of projections come from (attention/weight_source.h); NONE: every layer has its own. */
+/* The source of the matrices of projections (attention/weight_source.h); NONE: every layer has its own. */
 typedef enum ch_sharing_type {
   CH_SHARING_NONE,
   CH_SHARING_MASA,
@@ -191,16 +192,16 @@ typedef struct ch_sharing {
   int64_t rank;                 /* rho; low_rank; 0: each matrix's own, as its tensors say */
   ch_coefficients coefficients; /* masa */
   bool common_dictionary;       /* masa: one dictionary for all projections of one shape */
-  /* [first, last] layer of each; masa: with a dictionary of its own; low_rank: with a first factor that its
-     layers share */
+  /* [first, last] layer of each. masa: each has its own dictionary; low_rank: its layers share a first
+     factor */
   uint16_t groups[CH_MAX_GROUPS][2];
   int group_count; /* 0: all layers are one group, and no tensor is named after it */
 } ch_sharing;
 
-/* How training balances the loads of experts. */
+/* The way in which training balances the loads of experts. */
 typedef enum ch_balance { CH_BALANCE_AUX, CH_BALANCE_LOSS_FREE, CH_BALANCE_NONE } ch_balance;
 
-/* How far a step moves the bias of loss-free balancing: each by the same, or by its share of the
+/* The distance by which a step moves the bias of loss-free balancing: equal for all, or in proportion to the
    imbalance. */
 typedef enum ch_balance_update { CH_BALANCE_SIGN, CH_BALANCE_RMS } ch_balance_update;
 
@@ -220,7 +221,7 @@ typedef struct ch_moe_config {
   double aux_coefficient;
   ch_scoring scoring;
   bool router_bias; /* the router's logits have a bias, which counts in the weights too */
-  bool renormalise; /* weights of the chosen sum to `scale`, where there are several */
+  bool renormalise; /* the weights of the chosen sum to `scale`, if there are several */
   double scale;
   int64_t groups, active_groups; /* experts are chosen from the best groups; 0: from all */
 } ch_moe_config;
@@ -268,46 +269,47 @@ typedef struct ch_config {
   ch_linear_attention linear_attention;
   int64_t attention_sinks;            /* the first tokens of a text; layers that slide always see them */
   int64_t bos_token_id, eos_token_id; /* -1 when the config has none */
-  /* The family whose names and shapes of tensors the model's files have; "": ours. It has no key, because
+  /* The family whose names and shapes the tensors in the model's files have; "": ours. It has no key, because
      written files have ours. */
   char layout[CH_NAME_SIZE];
 } ch_config;
 
 /* Returns true if the model reads images (a Vision Transformer), not text. */
 bool ch_config_is_vision(const ch_config *config);
-/* An error for such a model: "NAME is for models of text, ...". */
+/* Fails for such a model: "NAME is for models of text, ...". */
 ch_status ch_config_needs_text(const ch_config *config, const char *name, ch_error *error);
-/* The dims of a head that turn with its position: head_dim, or the part that partial_rotary_factor leaves. */
+/* Returns the dims of a head that RoPE rotates: head_dim, or its share partial_rotary_factor. */
 int64_t ch_rotary_dims(const ch_config *config);
-/* The factor of scores: attention_multiplier, or 1 / sqrt(head_dim). */
+/* Returns the factor of scores: attention_multiplier, or 1 / sqrt(head_dim). */
 double ch_score_scale(const ch_config *config);
-/* A linear layer has a state of a fixed size in place of keys and values. */
+/* Returns true for a linear layer, which has a state of a fixed size instead of keys and values. */
 bool ch_layer_is_linear(const ch_config *config, int layer);
 int64_t ch_linear_layers(const ch_config *config);
-/* True if the layer, or any layer, has the sliding window. */
+/* Returns true if the layer has the sliding window. ch_any_layer_slides returns true if any layer has it. */
 bool ch_layer_slides(const ch_config *config, int layer);
 bool ch_any_layer_slides(const ch_config *config);
-/* Tokens that such a layer keeps: the window and the sinks. */
+/* Returns the number of tokens that such a layer stores: the window and the sinks. */
 int64_t ch_window_and_sinks(const ch_config *config);
-/* The layer whose keys and values `layer` reads: the first of its "kv_layer_group". A linear layer has its
-   own state. */
+/* Returns the layer whose keys and values `layer` reads: the first of its "kv_layer_group". A linear layer
+   has its own state. */
 int ch_writing_layer(const ch_config *config, int layer);
-/* Patches of an image, and the tokens that they and the class token are. */
+/* ch_config_patches returns the number of patches of an image, ch_config_image_tokens that of its tokens: the
+   patches and the class token. */
 int64_t ch_config_patches(const ch_config *config);
 int64_t ch_config_image_tokens(const ch_config *config);
 /* Returns true if "sharing.projections" names the projection `name` ("q_proj"). */
 bool ch_is_shared(const ch_config *config, const char *name);
-/* The group of layers with one dictionary that `layer` is in, and in *layers how many there are; -1 without
-   groups. */
+/* Returns the number of the group of layers that share `layer`'s dictionary, or -1 without groups. *layers:
+   the number of layers in it. */
 int ch_group_of_layer(const ch_config *config, int layer, int64_t *layers);
-/* The heads G_k of keys or G_v of values (CH_ON_K, CH_ON_V) that query heads share, and whether the two
-   differ. */
+/* ch_heads_of returns the number of heads G_k of keys or G_v of values (CH_ON_K, CH_ON_V). ch_heads_differ
+   returns true if the two differ. */
 int64_t ch_heads_of(const ch_config *config, unsigned state);
 bool ch_heads_differ(const ch_config *config);
-/* The entry of a list of component heads for a layer without mixing: G, the larger one if there are two. */
+/* Returns the entry of a list of component heads for a layer without mixing: G, or the larger of two. */
 int64_t ch_unmixed_entry(const ch_config *config);
-/* The component heads h' that `layer` mixes into its G heads of CH_ON_K or CH_ON_V; 0 where it does not mix
-   them. */
+/* Returns the number h' of component heads that `layer` mixes into its G heads of CH_ON_K or CH_ON_V, or 0 if
+   it does not mix them. */
 int64_t ch_mixed_components(const ch_config *config, int layer, unsigned state);
 
 #endif

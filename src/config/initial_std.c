@@ -21,7 +21,7 @@ double ch_initial_std_of(const ch_config *config, ch_param_role role, int layer,
   return divided ? std / sqrt(2.0 * (layer + 1)) : std;
 }
 
-/* With one rate for all tensors small tables learn faster; the spectral rule gives tables a rate of their own
+/* With one rate for all tensors, small tables learn faster. The spectral rule gives tables their own rate
    (bench/measurements.md). */
 double ch_initial_table_std(const ch_config *config) {
   double given = config->attention.gate_embedding_std;

@@ -8,7 +8,8 @@
 
 #include "base/random.h"
 
-/* The slot where `name` is or would be; `index` is a power of two in size, never full, and holds row + 1. */
+/* Returns the slot where `name` is or would be. `index` has a power of two of slots, is never full, and holds
+   row + 1. */
 static size_t slot_of(const ch_params *params, const char *name) {
   size_t mask = params->index_size - 1, slot = (size_t)ch_random_stream_of(name) & mask;
   while (params->index[slot] && strcmp(params->rows[params->index[slot] - 1].name, name) != 0)

@@ -39,7 +39,7 @@ typedef enum ch_param_role {
   CH_PARAM_VECTOR,       /* gains, biases and other vectors */
   CH_PARAM_HIDDEN,       /* a matrix [out, in] that multiplies hidden states, or atoms [S, out, in] of such */
   CH_PARAM_RESIDUAL,     /* as CH_PARAM_HIDDEN, and its products are added to the residual stream */
-  CH_PARAM_GATE,         /* a hidden matrix behind a lookup table; its products multiply hidden states */
+  CH_PARAM_GATE,         /* a hidden matrix after a lookup table; its products multiply hidden states */
   CH_PARAM_LOOKUP,       /* rows that begin the residual stream, looked up by a token or a place */
   CH_PARAM_TABLE,        /* other rows that are looked up, and go through a matrix */
   CH_PARAM_HEAD,         /* rows that make logits */
@@ -59,9 +59,9 @@ typedef struct ch_param {
   ch_param_init init;
   double std, start, hot; /* hot: what one-hot rows have in place of 1; 0: 1 */
   ch_param_role role;
-  /* one of two matrices whose product, without a norm between them, does what a dense one does */
+  /* one of two matrices whose product, without a norm between them, replaces a dense one */
   bool factor;
-  double input_scale;     /* what it multiplies is so many times the unit; 0: 1 */
+  double input_scale;     /* the size of its inputs relative to the unit; 0: 1 */
   double lr_factor;       /* its learning rate is the run's times this */
   bool decay;             /* weight decay applies (matrices only) */
   bool decay_to_identity; /* it pulls to the identity matrix (each of them, with rank 3) instead of zero */
@@ -75,7 +75,7 @@ typedef struct ch_param {
   int atoms;  /* of coefficients, or what gives them: the row of the atoms they combine */
 } ch_param;
 
-/* The shapes of tensors in files that are about to be opened: what a configuration leaves to them. */
+/* The shapes of tensors in files that are about to be opened, for sizes that a configuration leaves open. */
 typedef struct ch_known_shape {
   const char *name;
   int rank;
@@ -87,7 +87,7 @@ typedef struct ch_known_shapes {
   int64_t count;
 } ch_known_shapes;
 
-/* NULL when the files hold no such tensor, or there are none. */
+/* Returns the shape of a tensor in the files, or NULL if they have no such tensor, or there are no files. */
 const ch_known_shape *ch_known_shape_of(const ch_known_shapes *shapes, const char *name);
 
 typedef struct ch_params {
@@ -104,7 +104,7 @@ typedef struct ch_params {
 
 /* Records what is wrong with what is being declared, for ch_params_status; the first sentence wins. */
 void ch_params_fail(ch_params *params, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* CH_OK, or why declaring failed. */
+/* Returns CH_OK, or the error with which declaring failed. */
 ch_status ch_params_status(const ch_params *params, ch_error *error);
 
 /* Appends a row; the name is a printf format. Returns its index, or -1 with `failed` set. Matrices decay,
@@ -113,13 +113,14 @@ int ch_params_matrix(ch_params *params, ch_param_kind kind, double std, int64_t 
                      const char *name, ...) __attribute__((format(printf, 6, 7)));
 /* Gives row `index` its role; nothing where `index` is -1. */
 void ch_params_set_role(ch_params *params, int index, ch_param_role role);
-/* A vector that starts with all elements at `start`. */
+/* Declares a vector that starts with all elements at `start`. */
 int ch_params_vector(ch_params *params, ch_param_kind kind, double start, int64_t n, const char *name, ...)
     __attribute__((format(printf, 5, 6)));
-/* The index of a name, or -1. */
+/* Returns the index of a name, or -1. */
 int ch_params_find(const ch_params *params, const char *name);
 int64_t ch_param_count(const ch_param *param);
-/* Elements that figures count for it: its own, or what inference keeps in its place. */
+/* Returns the elements that figures count for it: its own, or those of the matrix that inference uses
+   instead. */
 int64_t ch_param_figure(const ch_param *param);
 void ch_params_free(ch_params *params);
 

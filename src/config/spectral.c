@@ -22,18 +22,19 @@ static const double embedding_scale = 0.5;
 static const double embedding_rate = 8, table_rate = 4, residual_rate = 0.5;
 /* The rate of each of two matrices that are multiplied: a step changes the product through both. */
 static const double factor_rate = 0.70710678118654752440;
-/* The rate of matrices behind which a LayerNorm divides the scale out, relative to other hidden matrices:
-   while they grow, the same step turns them less. */
+/* The rate of matrices followed by a LayerNorm that divides their scale out, relative to other hidden
+   matrices. While they grow, a step of the same size turns them less. */
 static const double normed_rate = 2;
 
-/* The spread of embeddings: what the residual stream begins with. Where they also make the logits, a token's
-   own logit starts at about width * spread, whatever comes next: 1 / width keeps it the same at every width,
-   1 / sqrt(width) lets wide models begin with the belief that every token is repeated. */
+/* Returns the spread of embeddings, with which the residual stream begins. If they also compute the logits, a
+   token's own logit starts at about width * spread, whatever token follows. 1 / width gives every width the
+   same start. With 1 / sqrt(width), wide models would begin by predicting that every token is repeated. */
 static double unit_of(double width) {
   return embedding_scale * sqrt(base_width) / width;
 }
 
-/* EG-MLA's LayerNorm norms the product of the expanded latents and the gate. */
+/* Returns true for the matrices before EG-MLA's LayerNorm: it norms the product of the expanded latents and
+   the gate. */
 static bool is_normed(const ch_config *config, const ch_param *row) {
   const ch_attention_config *a = &config->attention;
   if (!a->gate_embedding_dim || !a->gate_norm || a->gate_op != CH_GATE_MULTIPLY) return false;
@@ -51,7 +52,7 @@ static void parametrise(const ch_config *config, const ch_params *params, ch_par
     row->std = 1 / (sqrt(inputs) * (row->input_scale > 0 ? row->input_scale : 1));
     row->lr_factor = product * base_width / inputs;
     break;
-  case CH_PARAM_GATE: /* it and its tables start as they are declared */
+  case CH_PARAM_GATE: /* it and its tables keep their declared start */
     row->lr_factor = product * base_width / inputs;
     break;
   case CH_PARAM_RESIDUAL:

@@ -125,7 +125,7 @@ bool ch_config_turns_by_layer(const char *model_type) {
 
 /* --- keys under other names ----------------------------------------------------------------------------- */
 
-/* A value replaces the family's default; null removes it, so that our own rule applies. */
+/* Copies a value over the family's default. null removes the default, so that our own rule applies. */
 static void take(const json_t *root, const char *theirs, json_t *ours, const char *name) {
   json_t *value = json_object_get(root, theirs);
   if (!value) return;
@@ -206,9 +206,9 @@ static bool is_type(const json_t *rope, const char *type) {
   return strcmp(given ? given : "default", type) == 0;
 }
 
-/* The rotation of layers without a window in families that have one per type of layer:
-   rope_parameters.full_attention with the keys of rope_scaling over its own. What rope_parameters says
-   outside its two types has no effect in transformers. */
+/* Finds the rotation of layers without a window in families that have one per type of layer:
+   rope_parameters.full_attention, overridden by the keys of rope_scaling. Other members of rope_parameters
+   have no effect in transformers. */
 static ch_status rope_of_full_layers(const json_t *root, const char *where, json_t **rope, ch_error *error) {
   json_t *parameters = json_object_get(root, "rope_parameters"),
          *scaling = json_object_get(root, "rope_scaling"),
@@ -226,7 +226,7 @@ static ch_status rope_of_full_layers(const json_t *root, const char *where, json
   return CH_OK;
 }
 
-/* rope_parameters, or rope_scaling of older files, where theta and share are keys next to it. */
+/* Reads rope_parameters, or rope_scaling of older files, where theta and share are keys next to it. */
 static void take_rope(const json_t *root, const json_t *rope, const ch_adopted_family *of, json_t *ours) {
   if (of->partial_rotary_factor) {
     json_object_set_new(ours, "partial_rotary_factor", json_real(of->partial_rotary_factor));
@@ -300,7 +300,7 @@ static ch_status check_types(const json_t *root, int64_t layers, const char *whe
       where, (long long)layers);
 }
 
-/* Layers with a window turn by a base of their own and without the scaling of the others. */
+/* Reads the rotation of layers with a window: by their own base, and without the scaling of the others. */
 static ch_status take_local_rope(const json_t *root, const ch_adopted_family *of, const char *where,
                                  json_t *ours, ch_error *error) {
   const json_t *given = json_object_get(json_object_get(root, "rope_parameters"), "sliding_attention");
@@ -337,7 +337,7 @@ static ch_status take_local_rope(const json_t *root, const ch_adopted_family *of
                                                       : "rope_local_base_freq");
 }
 
-/* The window of the layers that slide; 0: none does. */
+/* Returns the window of the layers that slide, or 0 if none does. */
 static int64_t window_of(const json_t *root, const ch_adopted_family *of, const json_t *ours) {
   const json_t *given = json_object_get(root, "sliding_window");
   int64_t window = given ? 0 : of->window;
@@ -373,7 +373,7 @@ static ch_status take_window(const json_t *root, const ch_adopted_family *of, co
 
 /* --- families ------------------------------------------------------------------------------------------- */
 
-/* Says that a key asks for what only this value of it gives. */
+/* Fails because a key has another value than `needed`. */
 static ch_status refuse(const json_t *root, const char *key, const char *needed, const char *where,
                         ch_error *error) {
   char shown[80];
@@ -381,8 +381,8 @@ static ch_status refuse(const json_t *root, const char *key, const char *needed,
                  ch_json_show(json_object_get(root, key), shown, sizeof shown), needed);
 }
 
-/* "su" and "yarn" are older names of longrope here. Its original context is outside that object, where it
-   has precedence. */
+/* Reads phi3. "su" and "yarn" are older names of longrope here. Its original context is outside that object,
+   and takes precedence there. */
 static ch_status read_phi3(const json_t *root, const char *where, json_t *ours, ch_error *error) {
   json_t *scaling = json_object_get(ours, "rope_scaling");
   (void)where, (void)error;
@@ -397,7 +397,8 @@ static ch_status read_phi3(const json_t *root, const char *where, json_t *ours, 
   return CH_OK;
 }
 
-/* no_rope_layers has a 0 for a layer that turns nothing; without it every fourth layer is one. */
+/* Reads smollm3. no_rope_layers has a 0 for a layer without rotation; without the list, every fourth layer
+   has none. */
 static ch_status read_smollm3(const json_t *root, const char *where, json_t *ours, ch_error *error) {
   const json_t *list = json_object_get(root, "no_rope_layers"),
                *given = json_object_get(root, "no_rope_layer_interval");
@@ -448,7 +449,7 @@ static ch_status read_stablelm(const json_t *root, const char *where, json_t *ou
              : CH_OK;
 }
 
-/* Every layer has experts, whose weights add up to 1; `moe` has the class's defaults. */
+/* Reads experts. Every layer has them, and their weights add up to 1. `moe` has the class's defaults. */
 static ch_status read_experts(const json_t *root, const char *where, json_t *moe, json_t *ours,
                               ch_error *error) {
   int64_t active = 0;

@@ -13,9 +13,8 @@ bool ch_config_turns_by_layer(const char *model_type);
 /* Reads a config.json of config->model_type, one of them: the result has model_type "crosshead" and the
    family as its `layout`. Unknown keys are ignored, as in other families' files. */
 ch_status ch_config_adopt(const json_t *root, const char *where, ch_config *config, ch_error *error);
-/* The family, one of them, whose config.json says what one of our own configurations says, as its name; NULL
-   if there is none. json: that config.json, or NULL where it is not wanted; the caller releases it with
-   ch_text_free. */
+/* Returns the family, one of them, whose config.json can express one of our own configurations; NULL if there
+   is none. json: that config.json, or NULL; the caller releases it with ch_text_free. */
 const char *ch_config_spell_adopted(const ch_config *config, ch_text *json);
 
 #endif

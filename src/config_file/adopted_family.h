@@ -14,7 +14,7 @@ typedef struct ch_adopted_family {
   bool gated;
   double partial_rotary_factor; /* the class's default; 0: all dims turn, whatever the file says */
   bool window_by_layer;         /* only some of its layers have a window: those that layer_types lists, */
-  int64_t every;                /* else all but every so many-th; 0: those that do not turn, */
+  int64_t every;                /* else all but every `every`-th; 0: those that do not turn, */
   bool window_asked;            /* and only with use_sliding_window */
   int64_t window;               /* how long it is, if the file does not say */
   double local_theta; /* layers with a window turn without the scaling of the others and by this base, */
@@ -34,14 +34,14 @@ extern const int ch_adopted_family_count;
 /* The keys that all of them have as we do, with spaces between. */
 extern const char ch_adopted_keys[];
 
-/* The `write` of the rows (adopted_write.c). */
+/* The `write` functions of the families (adopted_write.c). */
 void ch_adopted_write_phi3(const json_t *ours, json_t *theirs);
 void ch_adopted_write_smollm3(const json_t *ours, json_t *theirs);
 void ch_adopted_write_experts(const json_t *ours, json_t *theirs);
 void ch_adopted_write_gemma(const json_t *ours, json_t *theirs);
 void ch_adopted_write_gpt2(const json_t *ours, json_t *theirs);
 
-/* The activation of theirs that is "hidden_act" `ours`, in networks with a gate or without; or NULL. */
+/* Returns their name of "hidden_act" `ours`, in networks with a gate or without, or NULL. */
 const char *ch_adopted_activation(const char *ours, bool gated);
 
 #endif

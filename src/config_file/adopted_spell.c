@@ -17,8 +17,8 @@ typedef struct spelled_config {
 
 /* --- keys ----------------------------------------------------------------------------------------------- */
 
-/* The value of a key that our own file leaves out: its default; null where that means none and overrides a
-   family's default. */
+/* Returns the value of a key that our own file leaves out: its default; null if that means none and must
+   override a family's default. */
 static json_t *left_out(const ch_config *config, const char *name) {
   for (int i = 0; i < ch_config_key_count; i++) {
     const ch_config_key *key = &ch_config_keys[i];
@@ -45,8 +45,8 @@ static bool renames(const ch_adopted_family *of, const char *name) {
   return false;
 }
 
-/* Writes the keys of a list "theirs" or "theirs=ours". If two of theirs stand for one of ours, both are
- * written. */
+/* Writes the keys of a list of "theirs" or "theirs=ours". If two of theirs correspond to one of ours, both
+   are written. */
 static void give_all(const spelled_config *w, const char *keys, bool usual) {
   while (*keys) {
     char key[64], name[64];

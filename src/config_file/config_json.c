@@ -16,15 +16,15 @@
 
 enum { MOST_CONFIG_BYTES = 1 << 20 };
 
-/* As many key as value heads are key-value heads, whichever keys say it. */
+/* Converts equal numbers of key and value heads to key-value heads, whichever keys gave them. */
 static void settle_heads(ch_config *c) {
   if (ch_heads_differ(c)) return;
   c->num_key_value_heads = ch_heads_of(c, CH_ON_K);
   c->attention.num_key_heads = c->attention.num_value_heads = 0;
 }
 
-/* Dense layers right behind the first ones are first ones, so that equal models have equal configurations.
-   One layer is left, for the rules to say what is wrong if it is dense too. */
+/* Counts listed dense layers right after the first dense ones among these, so that equal models have equal
+   configurations. At least one layer is not counted; if it is dense too, the rules report that. */
 static void settle_dense_layers(ch_config *c) {
   ch_moe_config *m = &c->moe;
   while (m->first_dense_layers + 1 < c->num_hidden_layers && m->first_dense_layers < CH_MAX_LISTED_LAYERS &&
@@ -70,9 +70,8 @@ static ch_status read_ours(const json_t *root, const char *where, ch_config *con
   return CH_OK;
 }
 
-/* A copy without the keys at the top that transformers adds to a config.json when it saves a model of ours
-   ("auto_map" leads to the code that `export --format transformers` wrote); they differ from version to
-   version. */
+/* Returns a copy without the keys at the top that transformers adds when it saves a model of ours.
+   ("auto_map" leads to the code that `export --format transformers` wrote.) They differ between versions. */
 static json_t *without_keys_of_transformers(const json_t *root) {
   json_t *copy = json_copy((json_t *)root);
   const char *name;
@@ -115,7 +114,7 @@ ch_status ch_config_parse(const char *text, const char *where, ch_config *config
   return status;
 }
 
-/* The kind of another program's model file, or NULL. */
+/* Returns the kind of another program's model file, or NULL. */
 static const char *foreign_kind(const char *path) {
   static const unsigned char llama2c[4] = {0x32, 0x34, 0x6b, 0x61};
   unsigned char first[9] = {0};
@@ -131,8 +130,8 @@ static const char *foreign_kind(const char *path) {
                                                                               : NULL;
 }
 
-/* How a file begins that is not called .json and is none: as text, or as anything else; NULL where it may be
-   a configuration. */
+/* Returns how a file begins that is not called .json and is not JSON: as text, or as anything else. NULL if
+   it may be a configuration. */
 static const char *other_kind(const char *path) {
   char first[512];
   size_t length = strlen(path), at = 0;
@@ -165,7 +164,8 @@ static ch_status refuse_without_config(const char *directory, ch_error *error) {
   return ch_fail(error, CH_ERROR_IO, "%s has no config.json; a model directory must have one", directory);
 }
 
-/* True for "meta-llama/Llama-3": what is not here and reads like a name of the Hugging Face Hub. */
+/* Returns true for "meta-llama/Llama-3": a path that does not exist and looks like a name of the Hugging Face
+   Hub. */
 static bool is_hub_name(const char *path) {
   const char *slash = strchr(path, '/');
   const char *letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";

@@ -13,11 +13,11 @@ ch_status ch_config_parse(const char *text, const char *where, ch_config *config
 ch_status ch_config_read(const char *path, ch_config *config, ch_error *error);
 /* Checks that the values make a model (positive sizes, G divides H, even rotary dims, ...). */
 ch_status ch_config_validate(const ch_config *config, const char *where, ch_error *error);
-/* Writes the config as config.json text of its own model_type. */
+/* Writes the config as config.json text in the layout of its model_type. */
 void ch_config_write(const ch_config *config, ch_text *json);
 
-/* The default of every key that has one; sizes are 0. The second sets those of a "crosshead_vit", the third
-   those of the model_type that it is given. */
+/* Sets the default of every key that has one; sizes are 0. ch_config_defaults_for_images sets the defaults of
+   a "crosshead_vit", ch_config_defaults_of those of a model_type. */
 void ch_config_defaults(ch_config *config);
 void ch_config_defaults_for_images(ch_config *config);
 void ch_config_defaults_of(ch_config *config, const char *model_type);

@@ -40,7 +40,7 @@ static void assume(const ch_deepseek_family *of, ch_config *config) {
                                 .active_groups = of->active_groups};
 }
 
-/* topk_method says what the groups are for: "greedy" has none, whatever n_group is. */
+/* Applies topk_method. "greedy" has no groups, whatever n_group is. */
 static ch_status settle_groups(const ch_deepseek_family *of, const json_t *root, const char *where,
                                ch_moe_config *m, ch_error *error) {
   const json_t *given = json_object_get(root, "topk_method");
@@ -104,8 +104,8 @@ void ch_config_spell_deepseek(const ch_deepseek_family *of, ch_config *config) {
   if (!of->sigmoid && m->balance == CH_BALANCE_NONE) m->balance = CH_BALANCE_AUX;
 }
 
-/* Keys whose absence would have another meaning. "first_k_dense_replace" marks a model without experts,
-   because transformers does not accept null for their number. */
+/* Writes keys whose absence would have another meaning. "first_k_dense_replace" marks a model without
+   experts, because transformers does not accept null for their number. */
 static void put_absent(const ch_config *config, ch_text *json) {
   const ch_moe_config *m = &config->moe;
   if (!config->attention.q_lora_rank) ch_text_puts(json, ",\n  \"q_lora_rank\": null");

@@ -16,10 +16,10 @@ extern const ch_deepseek_family ch_deepseek_v2, ch_deepseek_v3;
 /* Reads the keys that other families do not have, after those that all have. */
 ch_status ch_config_read_deepseek(const ch_deepseek_family *of, const json_t *root, const char *where,
                                   ch_config *config, ch_error *error);
-/* The key of a config that the family cannot express, or NULL. */
+/* Returns the key of a config that the family cannot express, or NULL. */
 const char *ch_config_check_deepseek(const ch_deepseek_family *of, const ch_config *config);
-/* Gives a config what the family always has where that changes no logit: how training balances experts, and
-   names of sizes. */
+/* Sets members of a config that the family always has, if that changes no logit: how training balances
+   experts, and names of sizes. */
 void ch_config_spell_deepseek(const ch_deepseek_family *of, ch_config *config);
 void ch_config_put_deepseek(const ch_deepseek_family *of, const ch_config *config, ch_text *json);
 

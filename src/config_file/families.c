@@ -123,8 +123,7 @@ static ch_status settle_window(const json_t *root, const family *of, const char 
   return CH_OK;
 }
 
-/* A Vision Transformer becomes one of ours: its tensors have other names there (io/tensor_names.h), nothing
-   else. */
+/* Reads a Vision Transformer as one of ours. Only its tensors have other names (io/tensor_names.h). */
 static ch_status read_vit(const json_t *root, const char *where, ch_config *config, ch_error *error) {
   const json_t *bias = json_object_get(root, "qkv_bias");
   config->layer_norm_eps = 1e-12;
@@ -147,8 +146,8 @@ static ch_status read_vit(const json_t *root, const char *where, ch_config *conf
 
 static const char of_layers[2][20] = {"full_attention", "sliding_attention"};
 
-/* Layers of both types turn alike in most families, so that rotations by types of layers must be equal there:
-   the one that they are; `rope` itself where it is not by types, NULL where they differ. */
+/* Returns the rotation of all layers: `rope` itself if it is not by types of layers, or the one of both types;
+   NULL if they differ. Most families have one rotation. */
 static json_t *same_in_all_layers(json_t *rope) {
   json_t *of[2];
   for (int i = 0; i < 2; i++) of[i] = json_object_get(rope, of_layers[i]);
@@ -163,7 +162,7 @@ static bool scales_by_context(const json_t *rope) {
   return name && (strcmp(name, "llama3") == 0 || strcmp(name, "yarn") == 0 || strcmp(name, "longrope") == 0);
 }
 
-/* A copy in which one object describes the rotation. transformers prefers "rope_scaling" to
+/* Returns a copy in which one object describes the rotation. transformers prefers "rope_scaling" to
    "rope_parameters", and the original context at the top of the file to the one inside. In families with two
    rotations it does neither. */
 static ch_status settle_rotation(const json_t *root, const char *where, const char *model_type,
@@ -241,7 +240,7 @@ static const char *const methods[][2] = {{"gptq", "GPTQ"},
                                          {"exl2", "EXL2"},
                                          {"exl3", "EXL3"}};
 
-/* The method that an object names: by its key, or by those that older files of bitsandbytes have. */
+/* Returns the method that an object names: by its key, or by those of older files of bitsandbytes. */
 static const char *method_of(const json_t *object, const char **name) {
   const char *given = json_string_value(json_object_get(object, "quant_method"));
   bool bits = json_object_get(object, "load_in_8bit") || json_object_get(object, "load_in_4bit");
@@ -251,7 +250,7 @@ static const char *method_of(const json_t *object, const char **name) {
   return NULL;
 }
 
-/* Weights that another program quantised are not read, but for the MXFP4 of gpt-oss. */
+/* Fails for weights that another program quantised, except the MXFP4 of gpt-oss. */
 static ch_status refuse_quantised(const json_t *root, const char *where, const char *model_type,
                                   ch_error *error) {
   static const char *const keys[] = {"quantization_config", "compression_config"};

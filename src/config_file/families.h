@@ -9,7 +9,7 @@
 ch_status ch_config_read_family(const json_t *root, const char *where, ch_config *config, ch_error *error);
 /* Checks that the model_type of a config that is not our own can express the rest of it. */
 ch_status ch_config_check_family(const ch_config *config, const char *where, ch_error *error);
-/* Takes from a config of a family what the family does not store and no logit depends on. */
+/* Resets members of a family's config that the family does not store and no logit depends on. */
 void ch_config_spell_family(ch_config *config);
 void ch_config_put_family(const ch_config *config, ch_text *json);
 

@@ -16,7 +16,7 @@
 #define OF_MECHANISMS .of_mechanisms = true
 #define TEXT .models = CH_KEY_TEXT_MODELS
 #define IMAGES .models = CH_KEY_IMAGE_MODELS
-/* Known, so that it gets a clear message, but nothing implements it yet. */
+/* Known only for a clear message; nothing implements it yet. */
 #define NOT_YET .unsupported = true, NO_MEMBER
 #define CHOICES(...)                                                                                         \
   .choices = (const char *const[]) {                                                                         \
@@ -46,8 +46,8 @@ static const char *const *families(void) {
   return names;
 }
 
-/* Feed-forward networks of Hugging Face's families of text, and of its vit: an activation alone has no gate
-   there. */
+/* Return the feed-forward networks of Hugging Face's text families, and of its vit. An activation alone has
+   no gate there. */
 static const char *const *ffn_of_families(void) {
   static const char *const names[] = {"silu", NULL};
   return names;

@@ -216,7 +216,7 @@ static void put_value(const ch_config_key *key, double value, ch_text *json) {
 
 /* --- reading -------------------------------------------------------------------------------------------- */
 
-/* Where a key is, for messages about it. */
+/* The place of a key, for messages about it. */
 typedef struct place {
   const char *where, *prefix;
   int files;
@@ -228,7 +228,8 @@ static ch_status wrong_value(const place *at, const ch_config_key *key, const js
                  key->name, ch_json_show(json, shown, sizeof shown), wanted(key, right, sizeof right));
 }
 
-/* A Hugging Face id may be a list, of which the first counts, and may be out of range, which means none. */
+/* Reads an id. In Hugging Face files it may be a list, of which the first counts, and may be out of range,
+   which means none. */
 static bool read_id(const ch_config_key *key, const json_t *json, int files, double *value) {
   bool foreign = files == CH_KEY_HUGGING_FACE;
   if (foreign && json_is_array(json)) json = json_array_get(json, 0);
@@ -283,8 +284,7 @@ static bool read_scalar(const ch_config_key *key, const json_t *json, int files,
   }
 }
 
-/* Sets a NAME; configurations are compared as bytes, so nothing of a longer name stays behind a shorter
-   one. */
+/* Sets a NAME and clears the bytes after it, because configurations are compared as bytes. */
 static void store_name(const ch_config_key *key, const char *name, ch_config *config) {
   char *member = (char *)config + key->offset;
   memset(member, 0, CH_NAME_SIZE);
@@ -307,8 +307,8 @@ static ch_status read_object(const place *at, const ch_config_key *key, const js
   return ch_config_read_group(json, key->members, prefix, at->files, strict, at->where, config, error);
 }
 
-/* A key of an attention type that this config does not have, or that nothing implements yet: the default or
-   nothing. Zero means "none" in counts, as Hugging Face writes it. */
+/* Fails unless a key of another attention type, or one that nothing implements yet, has its default. Zero
+   means "none" in counts, as Hugging Face writes it. */
 static ch_status expect_default(const place *at, const ch_config_key *key, const json_t *json,
                                 const ch_config *config, ch_error *error) {
   double value = 0;
@@ -369,7 +369,7 @@ static bool applies(const ch_config_key *key, const char *group, int files, cons
   return (key->files & files) && strcmp(key->group, group) == 0 && of_models(key, config);
 }
 
-/* The name of the object that holds `group`, for messages that name its right place. */
+/* Returns the name of the object that holds `group`, for messages. */
 static const char *holder_of(const char *group) {
   for (int i = 0; i < ch_config_key_count; i++)
     if (ch_config_keys[i].members && strcmp(ch_config_keys[i].members, group) == 0)
@@ -441,7 +441,7 @@ ch_status ch_config_read_key(const json_t *object, const char *group, const char
   return ch_fail(error, CH_ERROR_ARGUMENT, "there is no configuration key \"%s%s\"", prefix, name);
 }
 
-/* --- made configs, defaults, writing -------------------------------------------------------------------- */
+/* --- constructed configs, defaults, writing ------------------------------------------------------------- */
 
 /* Returns true if the members hold the key's default: what an absent key leaves. */
 static bool is_default(const ch_config_key *key, const ch_config *config) {
@@ -450,8 +450,8 @@ static bool is_default(const ch_config_key *key, const ch_config *config) {
   return is_list(key) ? ch_config_list_is_default(key, config) : load(key, config) == key->otherwise;
 }
 
-/* A required key must hold a value. Keys of nested objects need none, since the whole object may be
-   absent. */
+/* Returns true if a key may be missing. A required key may not, except in a nested object, because the whole
+   object may be absent. */
 static bool may_be_absent(const ch_config_key *key, const ch_config *config) {
   bool nested = *key->group && strcmp(key->group, "attention") != 0;
   return !key->required || nested || !owned(key, config);

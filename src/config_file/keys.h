@@ -58,8 +58,8 @@ typedef struct ch_config_key {
 extern const ch_config_key ch_config_keys[];
 extern const int ch_config_key_count;
 
-/* Reads the rows of `group` from `object` into config, nested objects too; absent keys leave their member as
-   it is. `prefix` comes before a key in messages ("" or "attention."). strict: an unknown key is an
+/* Reads the rows of `group` from `object` into config, nested objects too. Absent keys leave their member
+   unchanged. `prefix` comes before a key in messages ("" or "attention."). strict: an unknown key is an
    error; else it is ignored. */
 ch_status ch_config_read_group(const json_t *object, const char *group, const char *prefix, int files,
                                bool strict, const char *where, ch_config *config, ch_error *error);
@@ -80,7 +80,7 @@ void ch_config_put_group(const char *group, int indent, int files, const ch_conf
 /* --- lists (lists.c): CH_KEY_SPAN, CH_KEY_COMPONENTS, CH_KEY_PROJECTIONS, CH_KEY_GROUPS, CH_KEY_LAYERS,
    CH_KEY_LAYER_TYPES, CH_KEY_FACTORS --------------------------------------------------------------------- */
 
-/* Reads the list; false if the value is no such list. */
+/* Reads the list; returns false if the value is not one. */
 bool ch_config_read_list(const ch_config_key *key, const json_t *json, ch_config *config);
 void ch_config_default_list(const ch_config_key *key, ch_config *config);
 bool ch_config_list_is_default(const ch_config_key *key, const ch_config *config);

@@ -153,7 +153,8 @@ static bool are_of_one_type(const ch_config *c, int i, int j) {
          ch_layer_is_linear(c, i) == ch_layer_is_linear(c, j);
 }
 
-/* Layers of a group read the same states, which one ring or one list of tokens holds. */
+/* Fails if a group has layers of different types: all of them read one state, in one ring or one list of
+   tokens. */
 static ch_status check_group_types(const ch_config *c, const char *key, int64_t group, const char *where,
                                    ch_error *error) {
   for (int64_t i = 0; group > 1 && i < c->num_hidden_layers; i++)

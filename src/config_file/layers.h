@@ -5,8 +5,8 @@
 
 #include "config/config.h"
 
-/* With a mechanism that has groups of layers of its own ("layer_group_size"), "kv_layer_group" is another
-   name for them. An error if both are given and differ. */
+/* Copies "kv_layer_group" to "layer_group_size" for mechanisms with their own groups of layers; it is another
+   name for them. Fails if both are given and differ. */
 ch_status ch_config_settle_layer_groups(ch_config *config, const char *where, ch_error *error);
 
 /* Checks windows, sinks, sink logits, linear layers and groups of layers: an error names the two keys that

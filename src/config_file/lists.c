@@ -1,4 +1,4 @@
-/* Configuration keys whose values are lists: layers, spans of layers, numbers layer by layer, names of
+/* Configuration keys with lists as values: layers, spans of layers, numbers layer by layer, names of
    projections. */
 #include <stdio.h>
 #include <string.h>
@@ -36,8 +36,7 @@ static bool read_components(const ch_config_key *key, const json_t *json, ch_hea
   return true;
 }
 
-/* --- names of projections: a letter means "{letter}_proj"
-   -------------------------------------------------------- */
+/* --- names of projections: a letter means "{letter}_proj" ----------------------------------------------- */
 
 static ch_sharing *sharing_of(const ch_config_key *key, ch_config *config) {
   return (ch_sharing *)(void *)((char *)config + key->offset);

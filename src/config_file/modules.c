@@ -15,12 +15,12 @@ static ch_status not_with(const ch_config *c, const char *key, const char *value
       where, key, value, c->attention.type);
 }
 
-/* "k" of the bits that must not be named: the first of them. */
+/* Returns the letter of the first of the bits that must not be named: "k". */
 static const char *state_name(unsigned bits) {
   return bits & CH_ON_Q ? "q" : bits & CH_ON_K ? "k" : "v";
 }
 
-/* The states that may be named, for a message. */
+/* Writes the states that may be named, for a message. */
 static const char *allowed_states(unsigned bits, char buffer[40]) {
   snprintf(buffer, 40, "%s%s%s", bits & CH_ON_Q ? ", \"q\"" : "", bits & CH_ON_K ? ", \"k\"" : "",
            bits & CH_ON_V ? ", \"v\"" : "");
@@ -93,7 +93,7 @@ static ch_status check_head_mix(const ch_config *c, const ch_mechanism *m, const
   return check_mixed_layers(c, where, error);
 }
 
-/* Sizes that this mechanism has other keys for: a number that it would not look at is refused. */
+/* Fails for a size that this mechanism would ignore, because it has other keys for it. */
 static ch_status check_own_sizes(const ch_config *c, const ch_mechanism *m, const char *where,
                                  ch_error *error) {
   if (!(m->modules & CH_MODULE_OWN_SIZES) || c->num_key_value_heads == c->num_attention_heads) return CH_OK;

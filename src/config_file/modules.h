@@ -1,4 +1,4 @@
-/* The rules of which modules go with which mechanism, and with each other. */
+/* The rules for combining modules with mechanisms and with each other. */
 #ifndef CH_CONFIG_FILE_MODULES_H
 #define CH_CONFIG_FILE_MODULES_H
 

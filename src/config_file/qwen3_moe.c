@@ -8,7 +8,7 @@ static const ch_moe_config no_experts = {.aux_coefficient = 0.01, .renormalise =
 const ch_moe_config ch_qwen3_moe_defaults = {
     .experts = 128, .active = 8, .expert_intermediate_size = 768, .aux_coefficient = 0.001, .scale = 1};
 
-/* Layers are dense that mlp_only_layers names, and but for every decoder_sparse_step-th. */
+/* Reads which layers are dense: those in mlp_only_layers, and all but every decoder_sparse_step-th. */
 static ch_status read_layers(const json_t *root, const char *where, ch_config *config, ch_error *error) {
   const json_t *given = json_object_get(root, "decoder_sparse_step");
   int64_t step = 1;

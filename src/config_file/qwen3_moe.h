@@ -9,7 +9,7 @@ extern const ch_moe_config ch_qwen3_moe_defaults;
 
 /* Reads these keys, after those that all families have. */
 ch_status ch_config_read_qwen3_moe(const json_t *root, const char *where, ch_config *config, ch_error *error);
-/* The key of a config that the family cannot express, or NULL. */
+/* Returns the key of a config that the family cannot express, or NULL. */
 const char *ch_config_check_qwen3_moe(const ch_config *config);
 void ch_config_put_qwen3_moe(const ch_config *config, ch_text *json);
 

@@ -12,7 +12,7 @@
 
 enum { MOST_HEADS_WIDTH = 1 << 24 };
 
-/* Widths of all heads side by side, whichever key gives the size of one. */
+/* Checks the widths of all heads together, whichever key gives the size of one. */
 static ch_status check_widths(const ch_config *c, const char *where, ch_error *error) {
   const struct {
     const char *name;
@@ -64,7 +64,7 @@ static ch_status check_heads(const ch_config *c, const char *where, ch_error *er
   return CH_OK;
 }
 
-/* Keys of one rope type that another has at hand; NULL: there is none. */
+/* Returns the rope type whose keys are set although the type is another, or NULL. */
 static const char *key_of_another_type(const ch_rope_scaling *s) {
   if (s->type != CH_ROPE_YARN &&
       (s->beta_fast || s->beta_slow || s->mscale || s->mscale_all_dim || !s->truncate))
@@ -164,8 +164,8 @@ static ch_status check_expert_groups(const ch_moe_config *m, const char *where, 
   return CH_OK;
 }
 
-/* The layers that are listed as dense: layers that there are, behind the first dense ones, and not all of
-   those. */
+/* Checks the layers that are listed as dense: they must exist, come after the first dense ones, and not be
+   all of the others. */
 static ch_status check_dense_layers(const ch_config *c, const char *where, ch_error *error) {
   const ch_moe_config *m = &c->moe;
   for (int layer = 0; layer < CH_MAX_LISTED_LAYERS; layer++)

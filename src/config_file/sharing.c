@@ -49,7 +49,7 @@ static ch_status check_groups(const ch_config *c, const char *where, ch_error *e
   return CH_OK;
 }
 
-/* Layers that share one dictionary, at most. */
+/* Returns the most layers that share one dictionary. */
 static int64_t most_layers(const ch_config *c) {
   int64_t most = 0, layers = c->num_hidden_layers;
   if (!c->sharing.group_count) return layers;
@@ -60,7 +60,7 @@ static int64_t most_layers(const ch_config *c) {
   return most;
 }
 
-/* Matrices of several projections and all layers may be sums of the same atoms. */
+/* Checks the number of common atoms, of which matrices of several projections and all layers may be sums. */
 static ch_status check_common_atoms(const ch_config *c, const char *where, ch_error *error) {
   int64_t most = c->num_hidden_layers * c->sharing.projection_count;
   if (c->sharing.atoms <= most) return CH_OK;

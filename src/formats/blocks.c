@@ -1,4 +1,4 @@
-/* Decoding ggml's blocks; those that inference reads as they are decode in the kernels. A scale times a small
+/* Decodes ggml's blocks. The kernels decode those that inference reads in place. A scale times a small
    integer is exact in F32, so there is one rounding at most. */
 #include "formats/blocks.h"
 
@@ -11,7 +11,7 @@ enum { GROUP = 32, SUPER = 256 };
 
 /* --- pieces of blocks ----------------------------------------------------------------------------------- */
 
-/* The F16 at p. */
+/* Returns the F16 at p. */
 static float half(const unsigned char *p) {
   unsigned bits = p[0] | (unsigned)p[1] << 8, exponent = bits >> 10 & 31, fraction = bits & 1023;
   float magnitude = exponent == 31  ? (fraction ? NAN : INFINITY)
@@ -20,7 +20,7 @@ static float half(const unsigned char *p) {
   return bits >> 15 ? -magnitude : magnitude;
 }
 
-/* Four bits of value i of a group whose lower halves come first. */
+/* Returns the four bits of value i of a group that stores its lower halves first. */
 static int nibble(const unsigned char *q, int i) {
   return i < GROUP / 2 ? q[i] & 15 : q[i - GROUP / 2] >> 4;
 }
@@ -64,9 +64,9 @@ static void mxfp4(const unsigned char *b, float *y) {
   }
 }
 
-/* --- superblocks of 256, whose groups have small scales of their own ------------------------------------ */
+/* --- superblocks of 256, whose groups have small scales ------------------------------------------------- */
 
-/* 16 groups of 16: scales and minima of 4 bits, values of 2. */
+/* Decodes 16 groups of 16: scales and minima of 4 bits, values of 2. */
 static void q2_k(const unsigned char *b, float *y) {
   const unsigned char *scales = b, *q = b + 16;
   float d = half(b + 80), least = half(b + 82);
@@ -76,7 +76,7 @@ static void q2_k(const unsigned char *b, float *y) {
   }
 }
 
-/* Scale `group` of 16, of 6 bits: the low four in 8 bytes, the high two in the 4 after them. */
+/* Returns scale `group` of 16, of 6 bits: the low four in 8 bytes, the high two in the 4 after them. */
 static int scale_of_q3(const unsigned char *scales, int group) {
   int low = group < 8 ? scales[group] & 15 : scales[group - 8] >> 4;
   return (low | (scales[8 + group % 4] >> (group / 4 * 2) & 3) << 4) - 32;

@@ -33,18 +33,18 @@ typedef struct ch_block_format {
   const char *name;
   int64_t values; /* of a block */
   size_t bytes;
-  ch_dtype dtype; /* of a tensor that inference reads as it is; CH_U8: of none, */
+  ch_dtype dtype; /* of a tensor that inference reads in place; CH_U8: of none, */
   void (*decode)(const unsigned char *block, float *values); /* and this is how it is read. Else NULL */
 } ch_block_format;
 
-/* The format of a type of ggml; NULL for a type that is not read. */
+/* Returns the format of a type of ggml, or NULL for an unsupported type. */
 const ch_block_format *ch_block_format_of(uint32_t type);
-/* The format of tensors of this type; NULL for whole numbers and F64. */
+/* Returns the format of tensors of this type, or NULL for whole numbers and F64. */
 const ch_block_format *ch_block_format_for(ch_dtype dtype);
 /* The names of all formats, for messages: "F32, F16, Q4_0, ...". */
 extern const char ch_block_names[];
 
-/* `count` values, a multiple of a block's, to F32. `data` need not be aligned. */
+/* Decodes `count` values, a multiple of a block's, to F32. `data` need not be aligned. */
 void ch_blocks_decode(const ch_block_format *format, const unsigned char *data, int64_t count, float *values);
 
 #endif

@@ -12,7 +12,7 @@ static const ch_tensor *tensor_of(const ch_source *source, int index) {
   return &model->weights.tensors[ch_params_find(&model->params, source->params.rows[index].name)];
 }
 
-/* The address of row `row` of the tensor, in stored form. */
+/* Returns the address of row `row` of the tensor, in stored form. */
 static const char *row_at(const ch_source *source, int index, int64_t row, int64_t columns) {
   const ch_tensor *tensor = tensor_of(source, index);
   int64_t from = ch_deepseek_row(&source->layout, source->params.rows[index].name, row);
@@ -59,8 +59,8 @@ static void close_model(void *context) {
   ch_model_unload(context);
 }
 
-/* The type in the file, where the model's may be a converted copy; blocks are of use where the model has them
-   too. */
+/* Returns the type in the file; the model's tensor may be a converted copy. Blocks are returned only if the
+   model has them too. */
 static ch_dtype stored_dtype(const ch_model *model, const char *name) {
   for (int i = 0; i < model->weights.shard_count; i++) {
     const ch_stored_tensor *stored = ch_safetensors_find(&model->weights.shards[i], name);
@@ -73,7 +73,7 @@ static ch_dtype stored_dtype(const ch_model *model, const char *name) {
   return dtype == CH_F64 ? CH_F32 : dtype; /* under another name there */
 }
 
-/* A factor on rows of another type would round them once more. */
+/* Returns true if all latents are F32. A factor would round rows of another type once more. */
 static bool latents_are_f32(const ch_model *model) {
   for (int i = 0; i < model->params.count; i++) {
     const char *name = model->params.rows[i].name;

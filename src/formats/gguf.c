@@ -93,7 +93,7 @@ static ch_status take_name(reader *r, const char *of, char **name) {
   return *name ? CH_OK : ch_no_memory(r->error);
 }
 
-/* Room for one more; memory grows with what is read, not with what is announced. */
+/* Makes room for one more. Memory grows with what is read, not with the counts in the header. */
 static ch_status reserve(reader *r, void **list, int64_t count, int64_t *room, size_t size) {
   if (count < *room) return CH_OK;
   int64_t more = *room ? *room * 2 : 64;
@@ -165,7 +165,8 @@ static ch_status take_shape(reader *r, ch_gguf_tensor *tensor) {
   return CH_OK;
 }
 
-/* `data` is left as the offset, until it is known where the data starts. */
+/* Reads the description of a tensor and its offset. The address of its data is set once the start of the data
+   is known. */
 static ch_status take_tensor(reader *r, uint64_t *offset) {
   ch_gguf *file = r->file;
   char quoted[100];
@@ -243,8 +244,7 @@ static ch_status find_alignment(const reader *r, uint64_t *alignment) {
   return CH_OK;
 }
 
-/* Places tensors at their offsets; `offsets` are in the order that the file names them, as tensors are
-   still. */
+/* Places tensors at their offsets. `offsets` and tensors have the order of the file. */
 static ch_status place_tensors(reader *r, const uint64_t *offsets, uint64_t alignment) {
   char quoted[100];
   uint64_t header = (uint64_t)(r->at - r->start), start = (header + alignment - 1) / alignment * alignment;

@@ -63,36 +63,36 @@ typedef struct ch_gguf {
    tensors in range and apart. Needs memory in proportion to keys and tensors. Release with ch_gguf_close,
    also after a failure. */
 ch_status ch_gguf_open(const char *path, ch_gguf *file, ch_error *error);
-/* Opens a model that may be split over several files, of which `path` is the first. The others are found by
-   their names, NAME-00002-of-00003.gguf, and checked: each must be there, and be the part that its name
-   says. */
+/* Opens a model that may be split over several files; `path` is the first. The others are found by their
+   names, NAME-00002-of-00003.gguf. Each must exist and be the part in its name. */
 ch_status ch_gguf_open_parts(const char *path, ch_gguf *file, ch_error *error);
-/* Like ch_gguf_open, on memory, for the fuzz target; `data` must outlive `file`. */
+/* Like ch_gguf_open, for memory, for the fuzz target; `data` must outlive `file`. */
 ch_status ch_gguf_parse(const void *data, size_t size, const char *where, ch_gguf *file, ch_error *error);
 void ch_gguf_close(ch_gguf *file);
-/* Lets go of mapped memory of whichever file it belongs to, as ch_map_forget. */
+/* Releases mapped memory of whichever file it belongs to, like ch_map_forget. */
 void ch_gguf_forget(const ch_gguf *file, const void *data, size_t bytes);
 
-/* NULL when there is none. */
+/* Returns the value of a key, or NULL if there is none. */
 const ch_gguf_value *ch_gguf_find(const ch_gguf *file, const char *key);
 const ch_gguf_tensor *ch_gguf_find_tensor(const ch_gguf *file, const char *name);
 
-/* Values by key. Absent: CH_OK, and the result is left as it is - an error where `required`. Of another type
-   or a list: an error. */
+/* Read a value by its key. If it is absent, the result does not change; that is an error if `required`. A
+   list, or a value of another type, is an error. */
 ch_status ch_gguf_whole(const ch_gguf *file, const char *key, bool required, int64_t *value, ch_error *error);
 ch_status ch_gguf_number(const ch_gguf *file, const char *key, bool required, double *value, ch_error *error);
 ch_status ch_gguf_bool(const ch_gguf *file, const char *key, bool *value, ch_error *error);
 ch_status ch_gguf_text(const ch_gguf *file, const char *key, bool required, ch_gguf_string *text,
                        ch_error *error);
-/* A list of strings, or for any other `type` of numbers of some type; *value NULL where it is absent and not
-   required. */
+/* Finds a list of strings, or for any other `type` of numbers of some type. *value is NULL if it is absent
+   and not required. */
 ch_status ch_gguf_list(const ch_gguf *file, const char *key, ch_gguf_type type, bool required,
                        const ch_gguf_value **value, ch_error *error);
 
-/* Element i of a list of numbers of any type, as a double and, where it is whole and fits, as an integer. */
+/* Returns element i of a list of numbers of any type as a double. ch_gguf_whole_at returns it as an integer
+   if it is whole and fits. */
 double ch_gguf_number_at(const ch_gguf_value *value, uint64_t i);
 bool ch_gguf_whole_at(const ch_gguf_value *value, uint64_t i, int64_t *whole);
-/* The string at *at, which moves after it. */
+/* Returns the string at *at, and moves *at past it. */
 ch_gguf_string ch_gguf_next_string(const unsigned char **at);
 
 #endif

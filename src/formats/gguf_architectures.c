@@ -43,7 +43,8 @@ ch_status ch_gguf_cannot(const char *what, ch_error *error) {
 
 /* --- what an architecture cannot say -------------------------------------------------------------------- */
 
-/* llama.cpp renormalises the weights of experts, whatever the file says. */
+/* Names what is wrong with experts, or returns NULL. llama.cpp renormalises their weights, whatever the file
+   says. */
 static const char *wrong_experts(const ch_config *c, const ch_gguf_architecture *of) {
   if (!of->experts) return NULL;
   if (ch_moe_layers_before(c, (int)c->num_hidden_layers) != c->num_hidden_layers)
@@ -71,14 +72,15 @@ static const char *wrong_rotation(const ch_config *c, const ch_gguf_architecture
   return s->type == CH_ROPE_YARN && s->truncate == of->untruncated ? "factors of YaRN's own" : NULL;
 }
 
-/* Each layer whose number, counted from 1, is no multiple of `every` has the mark. */
+/* Returns true if the marks are those of every layer whose number, counted from 1, is a multiple of `every`,
+   or of all others. */
 static bool is_every(const bool *marks, int64_t layers, int64_t every, bool others) {
   for (int64_t i = 0; i < layers && i < CH_MAX_LISTED_LAYERS; i++)
     if (marks[i] != ((i + 1) % every == 0 ? !others : others)) return false;
   return true;
 }
 
-/* Names a number of the model that is another constant in llama.cpp's code; NULL if there is none. */
+/* Names a number of the model that differs from a constant in llama.cpp's code, or returns NULL. */
 static const char *wrong_constants(const ch_config *c, const ch_gguf_architecture *of) {
   double width = c->num_hidden_layers == of->widest_layers ? (double)(c->hidden_size / c->num_attention_heads)
                                                            : (double)c->head_dim;
@@ -109,8 +111,8 @@ static const char *wrong_rest(const ch_config *c, const ch_gguf_architecture *of
   return NULL;
 }
 
-/* The family that says the same in an architecture which can say it: llama.cpp's qwen2 has square
-   projections, its seed_oss has not; its llama has no LongRoPE that is chosen by the text, its phi3 has. */
+/* Returns the family of an equivalent architecture that can express the model. llama.cpp's qwen2 has only
+   square projections, its seed_oss has others; its llama cannot select LongRoPE by the text, its phi3 can. */
 static const char *family_of(const ch_config *c) {
   const char *adopted = ch_config_spell_adopted(c, NULL);
   bool square = c->head_dim * c->num_attention_heads == c->hidden_size;

@@ -25,13 +25,13 @@ typedef struct ch_gguf_architecture {
   bool mlp_biases;    /* and mlp_bias are allowed */
   bool untruncated;   /* YaRN's "truncate" is false */
   ch_gguf_tie tie;    /* of embedding and head */
-  int64_t widest_layers; /* Gemma: the model with so many scales scores by D / H, others by head_dim */
+  int64_t widest_layers; /* Gemma: with this many layers, scores are scaled by D / H, else by head_dim */
 } ch_gguf_architecture;
 
-/* "GGUF's architectures have no WHAT". Always an error. */
+/* Fails with "GGUF's architectures have no WHAT". */
 ch_status ch_gguf_cannot(const char *what, ch_error *error);
-/* The architecture of a model, of a family by name or one of our own that is exactly one
-   (config_file/adopted.h); an error that says what it cannot express. */
+/* Finds the architecture of a model: of a family by name, or of our own that is exactly one
+   (config_file/adopted.h). The error says what it cannot express. */
 ch_status ch_gguf_architecture_of(const ch_config *config, const ch_gguf_architecture **of, ch_error *error);
 
 #endif

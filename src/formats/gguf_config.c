@@ -76,8 +76,8 @@ static ch_status find_architecture(metadata *m) {
       m->file->where, ch_json_quote(text, quoted, sizeof quoted));
 }
 
-/* Qwen3's experts, in every layer, as llama.cpp reads them: without a width of their own, those that a token
-   uses are together as wide as feed_forward_length; their weights are always renormalised. */
+/* Reads Qwen3's experts, in every layer, as llama.cpp does. If they have no width, those that a token uses
+   are together as wide as feed_forward_length. Their weights are always renormalised. */
 static ch_status read_experts(metadata *m, ch_config *c) {
   ch_moe_config *moe = &c->moe;
   double scale = 0;

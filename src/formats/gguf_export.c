@@ -111,7 +111,7 @@ static void put_multipliers(gguf_output *w) {
     ch_gguf_put_bool(&w->header, key_of(w, "use_parallel_residual", key), c->parallel_residual);
 }
 
-/* The numbers that llama.cpp gives whole files. */
+/* Returns llama.cpp's number for whole files of a type. */
 static uint32_t file_type(ch_block_type type) {
   static const struct {
     ch_block_type type;
@@ -217,7 +217,8 @@ static void put_pieces(ch_gguf_header *header, const ch_pieces *pieces) {
   for (int32_t i = 0; i < pieces->count; i++) ch_gguf_add_f32(header, pieces->items[i].score);
 }
 
-/* SentencePiece's way, any two pieces that make a third, may merge pairs that the tokenizer does not. */
+/* Notes a loss if GGUF would merge pairs that the tokenizer does not: in SentencePiece any two pieces that
+   form a third merge. */
 static ch_status compare_pairs(ch_pieces *pieces, ch_error *error) {
   ch_pieces all = *pieces;
   all.pairs = NULL;
@@ -261,7 +262,7 @@ static bool has_divisors(const gguf_output *w) {
   return w->config->rope_scaling.type == CH_ROPE_LLAMA3;
 }
 
-/* The tensor of an expert, by the name of the first one's; -1 if there is none. */
+/* Returns the tensor of an expert by the name of the first expert's, or -1 if there is none. */
 static int tensor_of_expert(const gguf_output *w, int first, int expert) {
   char name[160];
   const char *whole = w->params->rows[first].name, *number = strstr(whole, ".experts.0.");
@@ -271,14 +272,14 @@ static int tensor_of_expert(const gguf_output *w, int first, int expert) {
   return ch_params_find(w->params, name);
 }
 
-/* Projections whose rows follow one another in one tensor of the file. */
+/* Projections whose rows are adjacent in one tensor of the file. */
 static const struct joint {
   const char *parts[3], *name;
   bool of_attention;
 } joints[] = {{{".self_attn.q_proj.", ".self_attn.k_proj.", ".self_attn.v_proj."}, "attn_qkv", true},
               {{".mlp.gate_proj.", ".mlp.up_proj."}, "ffn_up", false}};
 
-/* The tensor of this architecture that `name` is a part of, or NULL. *place: its position there. */
+/* Returns the tensor of this architecture that `name` is a part of, or NULL. *place: its position there. */
 static const struct joint *joint_of(const gguf_output *w, const char *name, int *place) {
   for (int j = 0; j < 2; j++)
     for (*place = 0; *place < 3 && joints[j].parts[*place]; ++*place)
@@ -288,7 +289,7 @@ static const struct joint *joint_of(const gguf_output *w, const char *name, int 
   return NULL;
 }
 
-/* Part `part` of the file's tensor that begins with tensor `first`; -1 behind the last. */
+/* Returns part `part` of the file's tensor that begins with tensor `first`, or -1 after the last. */
 static int part_of(const gguf_output *w, int first, int part) {
   const char *whole = w->params->rows[first].name;
   char name[160];
@@ -303,8 +304,8 @@ static int part_of(const gguf_output *w, int first, int part) {
   return ch_params_find(w->params, name);
 }
 
-/* The name of the file's tensor that begins with this one; *begins false: this one is a later part of
-   another. */
+/* Writes the name of the file's tensor that begins with this one. *begins is false if this one is a later
+   part of another. */
 static ch_status name_of(const gguf_output *w, int index, char name[CH_GGUF_NAME_SIZE], bool *begins) {
   const char *own = w->params->rows[index].name;
   int expert, place = 0, layer = 0;
@@ -386,7 +387,7 @@ static void encode(const gguf_output *w, ch_block_type type, int64_t count) {
                         w->stored);
 }
 
-/* Copies rows from `first` on of a block-quantised matrix, as they are, into w->stored. */
+/* Copies rows from `first` on of a block-quantised matrix into w->stored. */
 static void gather_blocks(const gguf_output *w, const ch_tensor *tensor, bool turned, int64_t first,
                           int64_t rows, int64_t columns) {
   size_t bytes = ch_dtype_bytes(tensor->dtype, columns);
@@ -396,7 +397,8 @@ static void gather_blocks(const gguf_output *w, const ch_tensor *tensor, bool tu
   }
 }
 
-/* Rows `first` on of a tensor into w->values; of a vector its elements are turned as rows are. */
+/* Converts rows from `first` on of a tensor to w->values. If `turned`, rows are reordered; a vector's
+   elements are its rows. */
 static void gather(const gguf_output *w, const ch_tensor *tensor, bool turned, int64_t first, int64_t rows,
                    int64_t columns) {
   const ch_kernels *kernels = ch_kernels_best(CH_F32);

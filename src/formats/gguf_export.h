@@ -13,7 +13,7 @@ typedef struct ch_gguf_export {
   ch_block_type type;
   bool own; /* instead each matrix has its own type, bit for bit, and `type` is what the file is called */
   const ch_tokenizer *tokenizer; /* or NULL */
-  const ch_chat_metadata *chat;  /* what goes with the tokenizer; or NULL */
+  const ch_chat_metadata *chat;  /* saved with the tokenizer; or NULL */
   /* called now and then; true: CH_ERROR_INTERRUPTED. Or NULL */
   bool (*stop)(void *context);
   void (*progress)(void *context, double share); /* or NULL */
@@ -21,7 +21,7 @@ typedef struct ch_gguf_export {
   const ch_weights *mapped; /* a mapping that tensors may be in, to release what is written; or NULL */
 } ch_gguf_export;
 
-/* The type of most of a model's matrices, counted by elements. */
+/* Returns the type of most of a model's matrices, counted by elements. */
 ch_block_type ch_gguf_main_type(const ch_params *params, const ch_tensor *tensors);
 
 /* Writes the model; `config` is of a family that GGUF has an architecture for. The file is written under

@@ -36,8 +36,8 @@ static const key_name numbers[] = {{"attention.layer_norm_rms_epsilon", "rms_nor
                                    {"residual_scale", "residual_multiplier"},
                                    {"logit_scale", "logits_scaling"}};
 
-/* `windowed`: the family that it is with a window. `partial`: a part of a head's elements may turn. Gemma's
-   larger models scale scores by another width than a head's: those with so many layers. */
+/* `windowed`: its family if it has a window. `partial`: a part of a head's elements may be rotated.
+   `widest_layers`: Gemma's models with this many layers scale scores by another width than a head's. */
 static const struct architecture {
   const char *name, *family, *windowed;
   bool turned, partial;
@@ -79,8 +79,8 @@ static void put_layer_types(ch_metadata *m, json_t *root) {
   json_object_set_new(root, "layer_types", types);
 }
 
-/* Without a base of their own layers with a window have that of the others; the family's class has another
-   default. */
+/* Sets the base of layers with a window. Without their own, they have that of the others; the family's class
+   has another default. */
 static void put_local_base(json_t *root) {
   json_t *theta = json_object_get(root, "rope_local_base_freq");
   if (!theta) theta = json_object_get(root, "rope_theta");

@@ -4,9 +4,9 @@
 
 #include "formats/gguf_metadata.h"
 
-/* The name, if it is one of theirs, which then lives on; else NULL. *turned: ch_gguf_turns_rows. */
+/* Returns the name, as a constant, if it is one of theirs, else NULL. *turned: ch_gguf_turns_rows. */
 const char *ch_gguf_family_named(const char *name, size_t size, bool *turned);
-/* The configuration that the metadata of such an architecture describe. */
+/* Reads the configuration from the metadata of such an architecture. */
 ch_status ch_gguf_read_family(ch_metadata *m, ch_config *config);
 
 #endif

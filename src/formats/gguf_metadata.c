@@ -46,8 +46,8 @@ static bool is(ch_gguf_string text, const char *word) {
   return text.size == strlen(word) && memcmp(text.data, word, text.size) == 0;
 }
 
-/* YaRN's numbers. A logarithm's multiplier means both mscale and mscale_all_dim, as DeepSeek's models have
-   them. */
+/* Reads YaRN's numbers. A logarithm's multiplier sets both mscale and mscale_all_dim, as in DeepSeek's
+   models. */
 static ch_status read_yarn(ch_metadata *m, ch_rope_scaling *scaling) {
   double multiplier = 0;
   scaling->type = CH_ROPE_YARN;

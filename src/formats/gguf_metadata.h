@@ -13,20 +13,20 @@ typedef struct ch_metadata {
   char key[96]; /* the last one created */
 } ch_metadata;
 
-/* The whole key of a name, until the next call. */
+/* Returns the whole key of a name, valid until the next call. */
 const char *ch_metadata_key(ch_metadata *m, const char *name);
-/* Values as ch_gguf_ gives them; numbers with the fewest digits that are the same F32, 1e-06 of
+/* Read values like the functions ch_gguf_. Numbers have the fewest digits that give the stored F32, 1e-06 for
    9.99999997e-07. */
 ch_status ch_metadata_whole(ch_metadata *m, const char *name, bool required, int64_t *value);
 ch_status ch_metadata_number(ch_metadata *m, const char *name, bool required, double *value);
-/* The number with the fewest digits that is the same F32. */
+/* Returns the number with the fewest digits that is equal as F32. */
 double ch_metadata_tidy(double value);
-/* A number, or a list with the same number for every layer. */
+/* Reads a number, or a list with one number for all layers. */
 ch_status ch_metadata_of_layers(ch_metadata *m, const char *name, bool required, int64_t *value);
-/* rope.scaling.*: linear and YaRN. */
+/* Reads rope.scaling.*: linear and YaRN. */
 ch_status ch_metadata_scaling(ch_metadata *m, ch_rope_scaling *scaling);
 
-/* gguf_deepseek.c: the keys of architecture deepseek2 that others do not have. */
+/* gguf_deepseek.c: reads the keys of architecture deepseek2 that others do not have. */
 ch_status ch_gguf_read_deepseek(ch_metadata *m, ch_config *config);
 
 #endif

@@ -19,7 +19,7 @@ static const struct {
              {"pre_feedforward_layernorm", "ffn_norm"},
              {"post_feedforward_layernorm", "post_ffw_norm"}};
 
-/* Behind "model.layers.N." and "blk.N."; ".weight" and ".bias" stay what they are. */
+/* Names after "model.layers.N." and "blk.N."; ".weight" and ".bias" do not change. */
 static const struct {
   const char *ours, *gguf;
 } inside[] = {{"input_layernorm", "attn_norm"},
@@ -48,7 +48,7 @@ static bool is(const char *part, const char *name, size_t size) {
   return strlen(part) == size && memcmp(part, name, size) == 0;
 }
 
-/* "mlp.experts.E.gate_proj.weight" -> "ffn_gate_exps.weight"; a bias in the same way. */
+/* Converts "mlp.experts.E.gate_proj.weight" to "ffn_gate_exps.weight", and a bias in the same way. */
 static bool name_of_expert(const char *rest, int layer, char gguf[CH_GGUF_NAME_SIZE], int *expert) {
   static const char *const matrices[] = {"gate", "up", "down"};
   char what[16], kind[16];

@@ -21,7 +21,7 @@ typedef struct gguf_source {
     int64_t first;   /* element of the tensor that is the matrix's first, */
     int64_t whole;   /* and rows of a tensor of several matrices; 0: it is one */
     int expert;      /* of a stack of matrices, else -1 */
-    int64_t turned;  /* rows of a head whose rows are in interleaved order; 0: as they are */
+    int64_t turned;  /* rows of a head whose rows are in interleaved order; 0: not interleaved */
   } * places;        /* [params.count] */
 } gguf_source;
 
@@ -51,7 +51,7 @@ static bool has_shape(const ch_gguf_tensor *tensor, int64_t a, int64_t b, int64_
          tensor->shape[2] == c;
 }
 
-/* kv_b_proj as two stacks with a matrix a head: keys [c, n], transposed, and values [v, c]. */
+/* Finds kv_b_proj as two stacks with one matrix per head: keys [c, n], transposed, and values [v, c]. */
 static bool find_parts(gguf_source *g, const ch_source *source, const char *name, struct place *place) {
   int layer;
   char part[CH_GGUF_NAME_SIZE];
@@ -66,7 +66,7 @@ static bool find_parts(gguf_source *g, const ch_source *source, const char *name
          has_shape(place->value_part, heads, a->v_head_dim, a->kv_lora_rank);
 }
 
-/* The norm before the feed-forward network, where the architecture names it after the part before it:
+/* Finds the norm before the feed-forward network in architectures that name it after the attention before it:
    gpt-oss, seed_oss. */
 static const ch_gguf_tensor *find_other_norm(const ch_gguf *file, const char *name) {
   char other[CH_GGUF_NAME_SIZE];
@@ -124,7 +124,7 @@ static ch_status find_tensor(gguf_source *g, ch_source *source, int index, ch_er
   return check_shape(&g->file, param, place, error);
 }
 
-/* If a tensor were ignored, the model would silently compute something else. */
+/* Fails if a tensor is not used: ignoring it would silently compute something else. */
 static ch_status check_all_used(const gguf_source *g, const ch_source *source, ch_error *error) {
   const bool longrope = source->config.rope_scaling.type == CH_ROPE_LONGROPE;
   bool *used = calloc((size_t)g->file.tensor_count + 1, sizeof *used);
@@ -159,7 +159,7 @@ static const unsigned char *matrix_at(const ch_gguf_tensor *stack, int64_t index
   return stack->data + (size_t)index * (stack->bytes / (size_t)stack->shape[0]);
 }
 
-/* The rows of kv_b_proj that are head `head`'s, all of them: n of keys, then v of values. */
+/* Writes the rows of kv_b_proj for one head: n of keys, then v of values. */
 static void join_head(const struct place *place, int64_t head, float *keys, float *values) {
   int64_t c = place->key_part->shape[1], n = place->key_part->shape[2], v = place->value_part->shape[1];
   ch_blocks_decode(place->key_part->format, matrix_at(place->key_part, head), c * n, keys);

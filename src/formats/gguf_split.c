@@ -26,7 +26,7 @@ static ch_status read_split(const ch_gguf *file, split *of, ch_error *error) {
                  file->where, of->number, of->count, MOST_PARTS);
 }
 
-/* The numbers at the end of a path, both from 1; false where it has none. */
+/* Reads the numbers at the end of a path, both from 1. Returns false if it has none. */
 static bool parse_name(const char *path, int *number, int *count) {
   size_t length = strlen(path);
   int end = 0;
@@ -34,7 +34,7 @@ static bool parse_name(const char *path, int *number, int *count) {
          end == ENDING;
 }
 
-/* The path of a part, from 1; the caller frees it. */
+/* Returns the path of a part, numbered from 1; the caller frees it. */
 static char *path_of(const char *path, int64_t number, int64_t count) {
   size_t length = strlen(path);
   char *part = malloc(length + 1);

@@ -1,5 +1,4 @@
-/* Building a GGUF header: metadata and descriptions of tensors, whose data the caller then writes in
-   order. */
+/* Builds a GGUF header: metadata and descriptions of tensors. The caller then writes their data in order. */
 #ifndef CH_FORMATS_GGUF_WRITE_H
 #define CH_FORMATS_GGUF_WRITE_H
 
@@ -16,19 +15,19 @@ void ch_gguf_put_u32(ch_gguf_header *header, const char *key, uint32_t value);
 void ch_gguf_put_f32(ch_gguf_header *header, const char *key, double value);
 void ch_gguf_put_bool(ch_gguf_header *header, const char *key, bool value);
 void ch_gguf_put_text(ch_gguf_header *header, const char *key, const char *value);
-/* A list's beginning; its `count` elements follow by ch_gguf_add_. */
+/* Writes the beginning of a list; its `count` elements follow by ch_gguf_add_. */
 void ch_gguf_put_list(ch_gguf_header *header, const char *key, ch_gguf_type type, uint64_t count);
 void ch_gguf_add_text(ch_gguf_header *header, const char *text, size_t size);
 void ch_gguf_add_f32(ch_gguf_header *header, float value);
 void ch_gguf_add_bool(ch_gguf_header *header, bool value);
 void ch_gguf_add_i32(ch_gguf_header *header, int32_t value);
-/* shape as ours: the last dimension is contiguous. Returns the bytes of data, without those that align the
-   next. */
+/* Describes a tensor. shape: the last dimension is contiguous, as in this library. Returns the bytes of data,
+   without the padding before the next. */
 size_t ch_gguf_put_tensor(ch_gguf_header *header, const char *name, int rank, const int64_t *shape,
                           const ch_block_format *format);
 /* Appends the whole header, with the bytes that align what follows. */
 void ch_gguf_finish(const ch_gguf_header *header, ch_text *out);
-/* Bytes to write after `bytes` of data. */
+/* Returns the bytes of padding after `bytes` of data. */
 size_t ch_gguf_padding(size_t bytes);
 void ch_gguf_header_free(ch_gguf_header *header);
 

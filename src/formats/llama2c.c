@@ -33,7 +33,7 @@ static const part order_of_0[] = {EMBEDDING,  ATTENTION_NORM, WQ,         WK,   
 static const part order_of_later[] = {
     ATTENTION_NORM, FFN_NORM, FINAL_NORM, EMBEDDING, WQ, WK, WV, WO, W1, W2, W3, CLASSIFIER, PARTS};
 
-/* Their names here; of a layer where they hold a %d. */
+/* Our names of their tensors; those with %d are of a layer. */
 static const char *const names[PARTS] = {[EMBEDDING] = "model.embed_tokens.weight",
                                          [ATTENTION_NORM] = "model.layers.%d.input_layernorm.weight",
                                          [WQ] = "model.layers.%d.self_attn.q_proj.weight",
@@ -56,7 +56,7 @@ typedef struct checkpoint {
   int64_t head_size; /* rows of a head */
   struct place {
     const unsigned char *data;
-    bool grouped, turned; /* 8-bit with scales behind; rows in interleaved order */
+    bool grouped, turned; /* 8-bit, followed by scales; rows in interleaved order */
   } * places;             /* [params.count] */
 } checkpoint;
 

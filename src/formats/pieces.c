@@ -72,7 +72,7 @@ static ch_status read_scores(const ch_gguf *file, ch_pieces *pieces, ch_error *e
   return ch_pieces_pair_up(pieces, file->where, error);
 }
 
-/* "left right": the first space that is not the first character cuts. */
+/* Reads "left right". The first space that is not the first character separates them. */
 static ch_status read_merge(const ch_gguf *file, const ch_vocabulary *vocabulary, ch_gguf_string text,
                             uint64_t rank, ch_piece_pair *pair, ch_error *error) {
   char shown[64];
@@ -183,8 +183,8 @@ typedef struct scored_pair {
   int32_t whole;
 } scored_pair;
 
-/* The best piece first; of equal ones the one with the lower id, of one piece's pairs the one with the lower
-   left id. */
+/* Orders the best piece first; of equal ones the one with the lower id; of one piece's pairs the one with the
+   lower left id. */
 static int by_falling_score(const void *a, const void *b) {
   const scored_pair *x = a, *y = b;
   if (x->score != y->score) return x->score > y->score ? -1 : 1;
@@ -213,7 +213,7 @@ static bool merges(const ch_pieces *pieces, int32_t id) {
   return id >= 0 && pieces->items[id].kind == CH_PIECE_NORMAL;
 }
 
-/* A piece of n bytes is looked up in 2 n parts. */
+/* Adds the pairs of a piece. A piece of n bytes needs up to 2 n look-ups. */
 static bool add_pairs_of(const ch_pieces *pieces, const ch_vocabulary *vocabulary, int32_t id,
                          pair_list *list) {
   const ch_piece *piece = &pieces->items[id];

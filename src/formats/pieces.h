@@ -28,7 +28,8 @@ typedef struct ch_piece_pair {
   int32_t left, right;
 } ch_piece_pair;
 
-/* How a byte-level vocabulary cuts text into words; rows of a table by GGUF's "tokenizer.ggml.pre". */
+/* The rule by which a byte-level vocabulary cuts text into words; rows of a table by GGUF's
+   "tokenizer.ggml.pre". */
 typedef struct ch_word_rule {
   const char *const *names;    /* of GGUF, the one to write first, NULL-terminated */
   const char *const *patterns; /* cut one after the other, NULL-terminated */
@@ -48,29 +49,29 @@ typedef struct ch_pieces {
   bool space_prefix;                    /* of another one: a space before the text */
   int32_t begin, end, unknown, padding; /* ids, or -1 */
   bool add_begin, add_end;
-  const char *loss; /* what the other format cannot say, as the end of a sentence; NULL: nothing */
-  void *owned;      /* memory of texts that are nobody else's, or NULL */
+  const char *loss; /* what the other format cannot express, as the end of a sentence; NULL: nothing */
+  void *owned;      /* memory of texts that belong to nothing else, or NULL */
 } ch_pieces;
 
-/* NULL if no rule has this name. */
+/* Returns the rule of this name, or NULL. */
 const ch_word_rule *ch_word_rule_named(const char *name, size_t size);
 int ch_word_rule_count(void);
 const ch_word_rule *ch_word_rule_at(int index);
-/* A tokenizer that cuts text by the rule and has no other use. */
+/* Opens a tokenizer that only cuts text by the rule. */
 ch_status ch_word_rule_open(const ch_word_rule *rule, ch_tokenizer **tokenizer, ch_error *error);
-/* Finds the rule that cuts every text as the tokenizer does, *rule NULL if there is none. It tries a few
-   hundred thousand short texts. `normalize` as in ch_word_rule; a rule that differs in it alone is taken
-   where there is no better. */
+/* Finds the rule that cuts every text like the tokenizer; *rule is NULL if there is none. It tries a few
+   hundred thousand short texts. `normalize` as in ch_word_rule; a rule that differs only in it is used if
+   there is no better one. */
 ch_status ch_word_rule_like(const ch_tokenizer *tokenizer, bool normalize, const ch_word_rule **rule,
                             ch_error *error);
 
-/* Reads "tokenizer.ggml.*"; texts point into the file. *count 0 where it has no vocabulary. Release with
+/* Reads "tokenizer.ggml.*". Texts point into the file. *count is 0 if it has no vocabulary. Release with
    ch_pieces_free, also after a failure. */
 ch_status ch_pieces_from_gguf(const ch_gguf *file, ch_pieces *pieces, ch_error *error);
 /* Reads the vocabulary of a llama2.c tokenizer.bin. */
 ch_status ch_pieces_from_bin(const char *path, ch_pieces *pieces, ch_error *error);
-/* The vocabulary of a tokenizer opened from a tokenizer.json, filled up to vocab_size with names that no text
-   holds; texts point into the tokenizer. */
+/* Lists the vocabulary of a tokenizer opened from a tokenizer.json, filled up to vocab_size with names that
+   no text contains. Texts point into the tokenizer. */
 ch_status ch_pieces_from_tokenizer(const ch_tokenizer *tokenizer, int64_t vocab_size, ch_pieces *pieces,
                                    ch_error *error);
 /* Fills pairs of a vocabulary with scores: every way to cut a piece in two pieces, the best piece first. */

@@ -20,7 +20,7 @@ typedef struct habits {
   bool maybe_prefix;   /* a mark before a text that begins with none */
   bool marks;          /* spaces become marks */
   bool cut;            /* words end before marks */
-  const char *strange; /* what GGUF has no word for, or NULL */
+  const char *strange; /* what GGUF cannot express, or NULL */
 } habits;
 
 static const char mark[] = "\xe2\x96\x81"; /* U+2581 */
@@ -49,7 +49,7 @@ static void note_metaspace(habits *h, const json_t *step) {
   h->marks = true;
 }
 
-/* Notes a pre-tokenizer of a vocabulary that is not byte-level. */
+/* Records a pre-tokenizer of a vocabulary that is not byte-level. */
 static void note_step(habits *h, const json_t *step) {
   const json_t *literal = literal_of(step);
   if (is_type(step, "Metaspace"))
@@ -114,7 +114,7 @@ static bool any_inner_mark(const ch_pieces *pieces) {
   return false;
 }
 
-/* The text that normalization makes of an added token is another one. */
+/* Returns true if normalization changes the text of an added token. */
 static bool changes(const ch_tokenizer *tokenizer, const ch_added_token *token) {
   const unsigned char *begin, *stop, *end = (const unsigned char *)token->content + token->size;
   if (!token->normalized) return false;
@@ -133,7 +133,7 @@ static const char *loss_of_added(const ch_tokenizer *tokenizer) {
   return NULL;
 }
 
-/* At most one token is put before a text and one after it: the beginning and the end. */
+/* Returns true if at most one token is added before a text and one after it: the beginning and the end. */
 static bool surrounds_plainly(const ch_tokenizer *tokenizer) {
   bool before =
       tokenizer->prefix_size == 0 || (tokenizer->prefix_size == 1 && tokenizer->prefix[0] == tokenizer->bos);
@@ -193,7 +193,8 @@ static void take_kinds(const ch_tokenizer *tokenizer, ch_pieces *pieces) {
   if (tokenizer->unk >= 0) pieces->items[tokenizer->unk].kind = CH_PIECE_UNKNOWN;
 }
 
-/* Ids without a piece, and rows of the embedding that no token has, get names that no text holds. */
+/* Names ids without a piece, and rows of the embedding that no token has, with names that no text
+   contains. */
 static ch_status name_gaps(const ch_tokenizer *tokenizer, ch_pieces *pieces, ch_error *error) {
   enum { NAME = 20 };
   int32_t known = ch_tokenizer_vocab_size(tokenizer);

@@ -29,7 +29,7 @@ static bool is_type(const ch_config *c, const char *type) {
   return strcmp(c->attention.type, type) == 0;
 }
 
-/* Returns true if latents are read as they are when there is one query. */
+/* Returns true if latents are attended to directly when there is one query. */
 static bool absorbs(const ch_config *c) {
   return is_type(c, "mla") && c->attention.kv_lora_rank && !c->attention.gate_embedding_dim &&
          !c->attention.qk_norm && !ch_is_knocked(c, CH_ON_K) && !ch_is_knocked(c, CH_ON_V);
@@ -83,7 +83,7 @@ static bool has(const model *m, const char *name, size_t size) {
   return strlen(a->type) == size && memcmp(a->type, name, size) == 0;
 }
 
-/* `A|B` or `!A`, up to the end of the line. */
+/* Evaluates `A|B` or `!A`, up to the end of the line. */
 static bool holds(const model *m, const char *condition, const char *end) {
   bool without = *condition == '!', any = false;
   for (const char *name = condition + without; name < end;) {
@@ -107,7 +107,7 @@ static bool marked(const char *line, const char *mark) {
   return strncmp(line, mark, strlen(mark)) == 0;
 }
 
-/* The lines of a part that the model has, behind the parts that it builds on. */
+/* Writes the lines of a part that the model has, after the parts that it builds on. */
 static void put_part(const model *m, const char *name, size_t size, ch_text *code) {
   int depth = 0, left_out = 0; /* open marks; the first of them that does not hold, counted from 1, or 0 */
   for (const char *line = part_named(name, size), *next; *line; line = next) {
@@ -126,7 +126,7 @@ static void put_part(const model *m, const char *name, size_t size, ch_text *cod
   }
 }
 
-/* A key of the config whose value the code does not know, or NULL. */
+/* Returns a key of the config whose value the code does not support, or NULL. */
 static const char *key_without_code(const ch_config *c) {
   if (c->position == CH_POSITION_LEARNED) return "position";
   if (c->norm_placement == CH_NORM_BRANCH || c->norm_placement == CH_NORM_BOTH) return "norm_placement";

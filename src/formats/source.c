@@ -68,7 +68,8 @@ static ch_status damaged(const ch_param *param, ch_error *error) {
                  param->name);
 }
 
-/* F16 ends at 65504, BF16 at 3.39e38: half a step above is rounded down. */
+/* Fails if a value does not fit the type. F16 ends at 65504, BF16 at 3.39e38; half a step above is rounded
+   down. */
 static ch_status check_values(const ch_param *param, const float *values, int64_t count, ch_dtype dtype,
                               ch_error *error) {
   float most = 0;
@@ -87,7 +88,7 @@ static ch_status check_values(const ch_param *param, const float *values, int64_
   return CH_OK;
 }
 
-/* Copies blocks as they are stored, after a check of the values they encode. */
+/* Copies blocks unchanged, after a check of the values they encode. */
 static ch_status take_blocks(conversion *w, int index, int64_t first, int64_t rows, int64_t count,
                              ch_error *error) {
   CH_TRY(w->source->blocks(w->source, index, first, rows, w->stored, error));

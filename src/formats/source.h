@@ -11,13 +11,13 @@ typedef struct ch_source {
   const char *format; /* for people: "llama2.c, version 1" */
   ch_config config;   /* of a Hugging Face family */
   ch_params params;
-  ch_dtype *dtypes; /* [params.count] what each tensor is stored as; F32 where no model of ours holds that */
+  ch_dtype *dtypes; /* [params.count] the stored type of each tensor; F32 if no model of ours has that type */
   ch_text tokenizer, tokenizer_config; /* tokenizer.json and tokenizer_config.json, or empty */
-  ch_text chat_template;               /* chat_template.jinja, where no tokenizer_config has it; or empty */
+  ch_text chat_template;               /* chat_template.jinja, if no tokenizer_config has it; or empty */
   ch_text generation_config;           /* generation_config.json, or empty */
   ch_deepseek_layout layout; /* what `rows` and `blocks` do to latent attention of a model directory */
-  ch_text config_json;       /* what is written as config.json in place of `config`; or empty */
-  char *companions;          /* a directory whose tokenizer files come along; or NULL */
+  ch_text config_json;       /* the text of config.json instead of `config`'s; or empty */
+  char *companions;          /* a directory whose tokenizer files are copied too; or NULL */
   void *context;
   /* Values of rows `first` on of a matrix; of a vector all (first 0, count 1). */
   ch_status (*rows)(const struct ch_source *source, int index, int64_t first, int64_t count, float *values,
@@ -28,24 +28,25 @@ typedef struct ch_source {
   void (*close)(void *context);
 } ch_source;
 
-/* Llama weights whose rotary pairs are neighbours, as llama2.c and GGUF store them: the row that corresponds
-   to row `row` of a projection of heads of `size`, where Hugging Face turns row i with row i + size / 2. */
+/* Returns the row of Llama weights in llama2.c and GGUF, whose rotary pairs are neighbours, for row `row` of
+   a projection with heads of `size` in Hugging Face's order, which pairs rows i and i + size / 2. */
 int64_t ch_interleaved_row(int64_t row, int64_t size);
-/* The other way: the row that Hugging Face has where they have `row`. */
+/* Reverses ch_interleaved_row: returns Hugging Face's row for their row `row`. */
 int64_t ch_halved_row(int64_t row, int64_t size);
-/* The shape of a tensor as rows of columns: a vector is one row. */
+/* Returns the shape of a tensor as rows of columns: a vector is one row. */
 void ch_rows_of(const ch_param *param, int64_t *rows, int64_t *columns);
 /* Declares the parameter table of source->config, and dtypes that are all F32. */
 ch_status ch_source_declare(ch_source *source, const char *where, ch_error *error);
-/* Harmless on a source that is all zeros. */
+/* Closes a source. Harmless on one that is all zeros. */
 void ch_source_close(ch_source *source);
 
-/* Readers of each format; what fails halfway is closed. vocabulary: whether its tokenizer is wanted too. */
+/* The readers of each format. They close what they opened if they fail. vocabulary: whether to read its
+   tokenizer too. */
 ch_status ch_llama2c_open(const char *path, ch_source *source, ch_error *error);
 ch_status ch_gguf_source_open(const char *path, bool vocabulary, ch_source *source, ch_error *error);
 ch_status ch_directory_source_open(const char *path, bool vocabulary, ch_source *source, ch_error *error);
-/* A source of our own tensors with those of its family (config_file/adopted.h): names, fused and transposed
-   matrices. inner and config_json, the family's, are taken over, even on failure. */
+/* Wraps a source of our own tensors as one with those of its family (config_file/adopted.h): names, fused and
+   transposed matrices. Takes over inner and config_json, the family's, even on failure. */
 ch_status ch_family_source_open(ch_source *inner, const char *family, ch_text *config_json, ch_source *source,
                                 ch_error *error);
 /* Opens what `path` turns out to be. tokenizer: a tokenizer.json or tokenizer.bin to use instead of the
@@ -54,7 +55,7 @@ ch_status ch_source_open(const char *path, const char *tokenizer, ch_source *sou
 
 typedef struct ch_source_writing {
   const ch_dtype *dtype;       /* of all tensors; NULL: each its own, F32 if block-quantised */
-  bool keep_blocks;            /* what is block-quantised stays so, whatever `dtype` says */
+  bool keep_blocks;            /* block-quantised tensors stay so, whatever `dtype` says */
   bool (*stop)(void *context); /* called now and then; true: CH_ERROR_INTERRUPTED. Or NULL */
   void (*progress)(void *context, double share); /* or NULL */
   void *context;

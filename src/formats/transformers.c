@@ -33,7 +33,8 @@ static int64_t pattern_of(const char *name, char pattern[NAME_SIZE]) {
   return layer;
 }
 
-/* A number of every layer: one while all are alike, else a list, null where a layer has no such tensor. */
+/* Stores a number of every layer: a single one while all are equal, else a list, with null for layers without
+   such a tensor. */
 static void put_for_layer(json_t *row, const char *key, int64_t layer, double value) {
   json_t *old = json_object_get(row, key);
   if (!old) {
@@ -59,7 +60,8 @@ static const char *init_name(const ch_param *param) {
   return names[param->init];
 }
 
-/* How training starts and steps: the same for layers and experts but for their numbers. */
+/* Stores how training initialises and steps a tensor. Tensors that differ only in the numbers of layers and
+   experts share one entry. */
 static void put_start(json_t *rows, const ch_param *param) {
   char pattern[NAME_SIZE];
   int64_t layer = pattern_of(param->name, pattern);
@@ -91,8 +93,8 @@ static void put_rank(json_t *ranks, const ch_param *param) {
     json_object_set_new(ranks, name, json_integer((json_int_t)param->shape[first ? 0 : 1]));
 }
 
-/* "pytorch" of such a config.json: what the code must know of tensors and no other key says. NULL without
-   memory. */
+/* Returns "pytorch" of such a config.json: facts about tensors that the code needs and no other key has. NULL
+   if out of memory. */
 static json_t *tensors_to_json(const ch_config *config, const ch_params *params) {
   (void)config;
   json_t *root = json_object(), *tensors = json_object(), *ranks = json_object();
@@ -105,9 +107,9 @@ static json_t *tensors_to_json(const ch_config *config, const ch_params *params)
   return root;
 }
 
-/* Llama's and DeepSeek-V2's classes want a width that is a multiple of the number of heads, whatever the
-   width of a head. In DeepSeek's every mixture has a shared expert, V3's two experts at least, and V2's
-   weights do not add up to 1. */
+/* Returns true if the family's class cannot load the model. Llama's and DeepSeek-V2's need a width that is a
+   multiple of the number of heads, whatever the width of a head. In DeepSeek's every mixture has a shared
+   expert; V3's has at least two experts, and V2's weights do not add up to 1. */
 static bool too_much_for_class(const ch_config *c) {
   const ch_moe_config *m = &c->moe;
   bool v2 = strcmp(c->model_type, "deepseek_v2") == 0, v3 = strcmp(c->model_type, "deepseek_v3") == 0;
@@ -164,7 +166,7 @@ static ch_status write_code(const ch_source *source, const char *directory, ch_e
   return write_text(directory, "configuration_crosshead.py", &configuration, error);
 }
 
-/* The keys that lead transformers to the code, before those of the model. */
+/* Adds the keys that make transformers load the code, before those of the model. */
 static json_t *with_code(const ch_source *source, json_t *config) {
   bool vision = ch_config_is_vision(&source->config);
   json_t *root = json_pack(

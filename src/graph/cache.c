@@ -42,12 +42,12 @@ static bool is_ring(const ch_cache_shape *shape, int layer) {
   return shape->parts[layer].slides && shape->window < shape->capacity - shape->sinks;
 }
 
-/* Tokens of a sequence that a layer keeps. */
+/* Returns the number of tokens of a sequence that a layer stores. */
 static int64_t rows_of(const ch_cache_shape *shape, int layer) {
   return is_ring(shape, layer) ? shape->window + shape->sinks : shape->capacity;
 }
 
-/* Bytes of elements and scalars of all tokens, and of the fixed parts. */
+/* Returns the bytes of all parts: the elements and scalars of all tokens, and the fixed parts. */
 static __int128_t kept_bytes(const ch_cache_shape *shape) {
   __int128_t bytes = 0;
   for (int l = 0; l < shape->layers; l++)
@@ -67,7 +67,8 @@ static int64_t token_elements(const ch_cache_shape *shape) {
   return elements;
 }
 
-/* A capacity from the caller may be of any size and must not overflow. */
+/* Allocates the memory of the cache. The capacity comes from the caller and may be of any size; the product
+   must not overflow. */
 static bool allocate(ch_cache *cache, const ch_cache_shape *shape) {
   const ch_cache_types *types = &shape->types;
   __int128_t tokens = (__int128_t)cache->sequences * cache->capacity;
@@ -119,7 +120,7 @@ static char *place_parts(ch_cache *cache, const ch_cache_shape *shape, bool by_i
   return next;
 }
 
-/* Types with stricter alignment come first. */
+/* Lays out all parts. Types with stricter alignment come first. */
 static void place(ch_cache *cache, const ch_cache_shape *shape) {
   static const ch_dtype order[] = {CH_F32, CH_F16, CH_BF16, CH_Q8_0, CH_Q4_0};
   char *next = cache->data;
@@ -214,13 +215,13 @@ void ch_cache_append(const ch_cache *cache, const ch_kernels *kernels, const ch_
 
 /* --- rings ---------------------------------------------------------------------------------------------- */
 
-/* Rows of a ring that hold tokens, after `length` of them. */
+/* Returns the number of rows of a ring that hold tokens, after `length` of them. */
 static int64_t rows_held(const ch_cache *cache, int64_t length) {
   int64_t most = cache->window + cache->sinks;
   return length < most ? length : most;
 }
 
-/* A pass of one token reads the ring itself; the rows after the newest are the oldest. */
+/* Prepares a pass of one token, which reads the ring itself. The rows after the newest are the oldest. */
 static void begin_in_ring(const ch_cache *cache, int64_t token, int32_t *rows_before, ch_row_places *places) {
   int64_t row = row_of(cache, token);
   *rows_before = (int32_t)(rows_held(cache, token + 1) - 1);
@@ -229,8 +230,8 @@ static void begin_in_ring(const ch_cache *cache, int64_t token, int32_t *rows_be
   if (token == row) *places = (ch_row_places){.turn = INT64_MAX};
 }
 
-/* A pass of several tokens reads a copy: the sinks, the window - 1 tokens before its first one, then its
-   own. */
+/* Prepares a pass of several tokens. It reads a copy: the sinks, the window - 1 tokens before its first one,
+   then its own. */
 static void begin_staged(const ch_cache *cache, int64_t first, int32_t *rows_before, ch_row_places *places) {
   int64_t sinks = first < cache->sinks ? first : cache->sinks, recent = first - sinks;
   if (recent > cache->window - 1) recent = cache->window - 1;
@@ -292,7 +293,7 @@ bool ch_cache_can_go_back(const ch_cache *cache, int64_t sequence, int32_t lengt
          length >= held - 1;
 }
 
-/* --- by id, selections, copies ------------------------------------------------------------------------ */
+/* --- by id, selections, copies -------------------------------------------------------------------------- */
 
 void ch_cache_put_by_id(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer,
                         int part, int64_t count, const int32_t *ids, int64_t width, const void *x) {
@@ -372,8 +373,8 @@ void ch_cache_selection_keep(const ch_cache_selection *selection) {
   for (int64_t s = 0; s < cache->sequences; s++) selection->whole->length[cache->order[s]] = cache->length[s];
 }
 
-/* Bytes of a part of a sequence that hold something, if so many of its tokens are wanted and it holds `held`.
-   A fixed part is one row. */
+/* Returns the bytes of a part of a sequence that hold tokens, if the sequence has `held` tokens and `wanted`
+   are copied. A fixed part is one row. */
 static size_t held_bytes(const ch_cache *cache, int layer, int part, int64_t held, int64_t wanted) {
   const ch_state_view *view = &cache->views[layer][part];
   const int64_t rows = cache->rings[layer] ? rows_held(cache, held) : wanted;

@@ -34,14 +34,14 @@ typedef struct ch_cache_types {
   ch_dtype of[CH_STATE_ROLES];
 } ch_cache_types;
 
-/* All roles alike. */
+/* Returns types that store all roles in `dtype`. */
 static inline ch_cache_types ch_cache_of(ch_dtype dtype) {
   return (ch_cache_types){{dtype, dtype, dtype}};
 }
 bool ch_is_cache_type(ch_dtype dtype);
-/* The type in which a part is stored. Scalars and parts by id are F32. */
+/* Returns the type in which a part is stored. Scalars and parts by id are F32. */
 ch_dtype ch_part_type(const ch_state_part *part, const ch_cache_types *types);
-/* Elements from token to token of a part of `width`: the width, filled up to whole blocks. */
+/* Returns the elements from token to token of a part of `width`: the width, filled up to whole blocks. */
 int64_t ch_stored_width(int64_t width, ch_dtype dtype);
 
 /* The parts of one layer; width 0 = no such part. */
@@ -90,29 +90,29 @@ typedef struct ch_cache_shape {
   const ch_value_memory *memory; /* type of the kernels that write and read it */
 } ch_cache_shape;
 
-/* Bytes per token of all layers' elements. */
+/* Returns the bytes of all layers' elements per token. */
 int64_t ch_token_bytes(const ch_layer_parts *parts, int layers, const ch_cache_types *types);
 
-/* Storage for `capacity` tokens is allocated once. */
+/* Creates a cache and allocates storage for its capacity once. */
 ch_status ch_cache_create(const ch_cache_shape *shape, ch_cache **cache, ch_error *error);
 void ch_cache_free(ch_cache *cache);
 /* The functions below write and copy what the cache stores; others read it through its views. Widths are
    those of the part, rows are of the kernels' type. */
-/* Announces a pass over `count` tokens of every sequence: sets rows_before and places. One token is written
-   to the rings and read there; several are read behind a copy of the rows that their first one sees
+/* Begins a pass over `count` tokens of every sequence: sets rows_before and places. One token is written to
+   the rings and read there. Several are read after a copy of the rows that their first one sees
    (ch_cache_stage). */
 void ch_cache_begin(ch_cache *cache, int64_t count);
-/* The most rows that a stage of `count` tokens has, for sequences of `capacity`. */
+/* Returns the most rows that a stage of `count` tokens has, for sequences of `capacity`. */
 int64_t ch_stage_rows(int64_t window, int64_t sinks, int64_t capacity, int64_t count);
-/* Makes the rows of a sequence that a pass over x [count, width] sees, in `stage`: rows_before of them from
-   the ring of such a part, then those of x; and writes the last of x to the ring. */
+/* Writes the rows of a sequence that a pass over x [count, width] sees to `stage`: rows_before of them from
+   the ring of such a part, then those of x. Also writes the last of x to the ring. */
 void ch_cache_stage(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer,
                     int part, int64_t sequence, int64_t count, int64_t width, const void *x, void *stage);
 /* Appends x [count, width] after the tokens that the sequence holds; the length does not change. */
 void ch_cache_append(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer,
                      int part, int64_t sequence, int64_t count, int64_t width, const void *x);
-/* Writes row r of x [count, width] as the row of ids[r] (the host's), of a part by id; and reads `width`
-   columns from `first` on of the rows of such ids, as they are stored. */
+/* ch_cache_put_by_id writes row r of x [count, width] as the row of ids[r] (the host's) of a part by id.
+   ch_cache_get_by_id reads `width` columns from `first` on of the rows of such ids, in stored form. */
 void ch_cache_put_by_id(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer,
                         int part, int64_t count, const int32_t *ids, int64_t width, const void *x);
 void ch_cache_get_by_id(const ch_cache *cache, int layer, int part, int64_t count, const int32_t *ids,
@@ -124,7 +124,7 @@ void ch_cache_fill(const ch_cache *cache, const ch_kernels *kernels, const ch_te
 /* Makes the memory of a sequence's first `tokens` tokens resident, so that no pass waits for page faults. What
    it holds does not change. */
 void ch_cache_touch(const ch_cache *cache, int64_t sequence, int64_t tokens);
-/* The ids of a sequence's tokens; the cache keeps them. */
+/* Returns the array in which the cache stores the ids of a sequence's tokens. */
 int32_t *ch_cache_tokens(const ch_cache *cache, int64_t sequence);
 /* Returns true if a layer has this part for every sequence: not if it has no such part, or keeps it by id. */
 bool ch_cache_holds(const ch_cache *cache, int layer, int part);
@@ -133,20 +133,20 @@ typedef struct ch_cache_selection {
   ch_cache cache;
   ch_cache *whole;
 } ch_cache_selection;
-/* Room for selections of a cache. Release with ch_cache_selection_free; the cache must outlive it. */
+/* Creates room for selections of a cache. Release with ch_cache_selection_free; the cache must outlive it. */
 ch_status ch_cache_selection_create(ch_cache *whole, ch_cache_selection **selection, ch_error *error);
 void ch_cache_selection_free(ch_cache_selection *selection);
 /* Selects sequences order [count], none twice; `order` must last as long as the selection is used. */
 void ch_cache_select(ch_cache_selection *selection, const int32_t *order, int64_t count);
-/* Makes the lengths that the selection's sequences have now those of the whole cache. */
+/* Copies the current lengths of the selection's sequences to the whole cache. */
 void ch_cache_selection_keep(const ch_cache_selection *selection);
 /* Returns true if a sequence can be truncated to its first `length` tokens: a ring may have overwritten some
    that the next token sees, and a fixed part has only its last state. */
 bool ch_cache_can_go_back(const ch_cache *cache, int64_t sequence, int32_t length);
-/* Sequence `to` becomes a copy of the first `length` tokens of sequence `from`, which must be able to be
-   truncated to them. */
+/* Replaces sequence `to` by the first `length` tokens of sequence `from`. It must be possible to truncate
+   `from` to them. */
 void ch_cache_copy(ch_cache *cache, int64_t from, int64_t to, int32_t length);
-/* Sequence by sequence, `to` becomes what `from` is: a cache of the same shape. */
+/* Copies every sequence of `from` to `to`, a cache of the same shape. */
 void ch_cache_copy_all(const ch_cache *from, ch_cache *to);
 /* Drops all tokens after the first `length` of every sequence, which must be able to be truncated to them. */
 void ch_cache_truncate(ch_cache *cache, int32_t length);

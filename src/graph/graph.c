@@ -153,7 +153,7 @@ ch_node *ch_graph_node(ch_graph *graph, const ch_op *op, int inputs, ch_node *co
   return node;
 }
 
-/* The queries of a causal pass over T tokens meet (T + 1) / 2 of them on average. */
+/* Returns the tokens that a query sees. In a causal pass over T tokens that is (T + 1) / 2 on average. */
 double ch_graph_context(const ch_graph *graph, bool causal) {
   if (graph->context > 0) return graph->context;
   return causal ? ((double)graph->length + 1) / 2 : (double)graph->length;

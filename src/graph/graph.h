@@ -1,6 +1,6 @@
 /* The differentiable graph: nodes, and what an operation declares about itself.
  *
- * A graph is built once for a shape (so many sequences of so many tokens), planned (graph/plan.h), and run
+ * A graph is built once for a shape (sequences and tokens of each), planned (graph/plan.h), and run
  * any number of times. Values are row-major matrices [rows, columns]; a row is a token (rows = sequences *
  * length) and the heads are consecutive columns. Parameters keep their own shape.
  *
@@ -44,7 +44,8 @@ typedef struct ch_op {
      the same first input; NULL: never. All their other inputs must be computed before. */
   bool (*joins)(const ch_node *node);
   ch_status (*forward_together)(ch_run *run, int count, const ch_node *const nodes[]);
-  /* Writes the gradient of every input that ch_run_gradient gives a place for; NULL: no gradient exists. */
+  /* Writes the gradient of every input for which ch_run_gradient returns an address; NULL: no gradient
+     exists. */
   ch_status (*backward)(ch_run *run, const ch_node *node);
   /* Values that backward reads: CH_READS_INPUT(i) for input i (the last bit serves all inputs from there on),
      CH_READS_OUTPUT for the value itself. */
@@ -67,8 +68,8 @@ typedef struct ch_op {
   size_t (*staged)(const ch_node *node);
   ch_dtype (*state_type)(const ch_node *node);
   /* On states of the cache (graph/stream.h): computes the value of a block of tokens; NULL: only on values of
-     this run. stream_needs says which columns of streamed input i are needed for the columns `wanted`; NULL:
-     the same ones. */
+     this run. stream_needs returns the columns of streamed input i that the columns `wanted` need; NULL: the
+     same columns. */
   void (*stream)(const ch_stream_call *call);
   /* Like stream, for many tokens, with all threads; NULL: stream does it. */
   ch_status (*stream_many)(const ch_stream_call *call);
@@ -127,8 +128,8 @@ struct ch_graph {
   ch_arena arena;
   ch_dtype dtype;            /* CH_F32 or CH_F64 */
   int64_t sequences, length; /* rows = sequences * length */
-  ch_dtype compute;          /* CH_BF16: what products multiply is rounded to it; else the graph's type */
-  bool trainable;            /* gradients are wanted: a rounded weight then serves several products */
+  ch_dtype compute;          /* CH_BF16: factors of products are rounded to it; else the graph's type */
+  bool trainable;            /* the graph computes gradients: a rounded weight then serves several products */
   double context;            /* for counting FLOPs: tokens that a query sees; 0: those of this run alone */
   ch_node **nodes;
   int count, capacity;
@@ -136,21 +137,21 @@ struct ch_graph {
   ch_error error; /* the first failure */
 };
 
-/* NULL when out of memory. */
+/* Creates an empty graph, or returns NULL if out of memory. */
 ch_graph *ch_graph_create(ch_dtype dtype, int64_t sequences, int64_t length);
 void ch_graph_free(ch_graph *graph);
 
-/* The integer input of a slot; the same node every time. */
+/* Returns the integer input of a slot: one node for each slot. */
 ch_node *ch_graph_input(ch_graph *graph, ch_input slot);
-/* CH_INPUT_STATES of so many columns. */
+/* Returns the input CH_INPUT_STATES with `columns` columns. */
 ch_node *ch_graph_states(ch_graph *graph, int64_t columns);
-/* The images of a run, one per sequence: CH_INPUT_PIXELS. */
+/* Returns the input CH_INPUT_PIXELS: the images of a run, one per sequence. */
 ch_node *ch_graph_pixels(ch_graph *graph, int64_t channels, int64_t size);
-/* A parameter leaf; the model makes one per parameter. trainable: gradients are wanted. */
+/* Adds a parameter leaf; the model adds one per parameter. trainable: compute its gradient. */
 ch_node *ch_graph_param(ch_graph *graph, int index, const char *name, int rank, const int64_t *shape,
                         bool trainable);
-/* A node of an operation; attributes are copied. The same operation on the same inputs with the same
-   attributes is the same node: what several layers share is computed once. */
+/* Returns a node of an operation and copies its attributes. The same operation on the same inputs with the
+   same attributes is one node, so that values that several layers share are computed once. */
 ch_node *ch_graph_node(ch_graph *graph, const ch_op *op, int inputs, ch_node *const *in,
                        const void *attributes, size_t attributes_size);
 /* Records a failure (the first one wins); returns NULL for convenience. */
@@ -158,17 +159,17 @@ ch_node *ch_graph_fail(ch_graph *graph, const char *format, ...) __attribute__((
 /* Records that an allocation failed; returns NULL. */
 ch_node *ch_graph_no_memory(ch_graph *graph);
 
-/* Tokens that a query sees, for counting FLOPs: graph->context, or the mean over a pass that starts with an
-   empty cache. */
+/* Returns the tokens that a query sees, for counting FLOPs: graph->context, or the mean over a pass that
+   starts with an empty cache. */
 double ch_graph_context(const ch_graph *graph, bool causal);
 /* Like ch_graph_context, for a layer in which a query sees at most `most` tokens; 0: any number. */
 double ch_graph_context_within(const ch_graph *graph, bool causal, int64_t most);
 
 int64_t ch_node_count(const ch_node *node);
-/* Product of all dimensions but the last; and the last. */
+/* Returns the product of all dimensions but the last. ch_node_columns returns the last. */
 int64_t ch_node_rows(const ch_node *node);
 int64_t ch_node_columns(const ch_node *node);
-/* Shape rules: as input i; [rows, columns]. */
+/* Shape rules: sets the shape of input i, or [rows, columns]. */
 ch_status ch_shape_as_input(ch_node *node, int i);
 ch_status ch_shape_matrix(ch_node *node, int64_t rows, int64_t columns);
 

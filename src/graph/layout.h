@@ -15,9 +15,9 @@ typedef struct ch_buffer {
   int first[CH_MAX_INTERVALS], last[CH_MAX_INTERVALS];
 } ch_buffer;
 
-/* The buffer is written at step t; a second definition starts a second interval. */
+/* Records that the buffer is written at step t. A second definition starts a second interval. */
 void ch_buffer_define(ch_buffer *buffer, int t, size_t bytes);
-/* The buffer is read (or added to) at step t. */
+/* Records that the buffer is read (or added to) at step t. */
 void ch_buffer_use(ch_buffer *buffer, int t);
 /* Sets every offset (largest buffer first, lowest free place); *end is the size of the block. */
 ch_status ch_layout(ch_buffer *buffers, int count, size_t *end, ch_error *error);

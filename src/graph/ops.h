@@ -8,8 +8,8 @@
 
 /* [N] ids, weight [V, D] -> [N, D]. */
 ch_node *ch_op_embedding(ch_graph *graph, ch_node *ids, ch_node *weight);
-/* Like ch_op_embedding, where `shares` processes have some columns of the table each and have looked up the
-   rows: `weight` is then the rows of this run, share after share (graph/ops/joined_rows.c). */
+/* Like ch_op_embedding, for a table whose columns are divided among `shares` processes. `weight` has the rows
+   of this run, which each process looked up in its columns, share after share (graph/ops/joined_rows.c). */
 ch_node *ch_op_joined_rows(ch_graph *graph, ch_node *ids, ch_node *weight, int shares);
 
 /* y = x W^T (+ bias): x [N, in], weight [out, in], bias [out] or NULL -> [N, out]. If a row of x is n times
@@ -47,10 +47,10 @@ ch_node *ch_op_diff_lambda(ch_graph *graph, ch_node *q1, ch_node *k1, ch_node *q
 /* Out head g of a row = sum over j of mix[g, j] times in head j: x [N, h * d], mix [G, h] -> [N, G * d]. */
 ch_node *ch_op_head_mix(ch_graph *graph, ch_node *x, ch_node *mix);
 
-/* Head mixing on the other side of attention, for `heads` query heads. Head h uses row floor(h G / heads) of
-   mix [G, h']: [N, heads * d] -> [N, heads * h' d], head h's part j = mix[g, j] times x's head h; and back,
-   head h = sum over j of mix[g, j] times its part j. q . K_mixed = spread(q) . K_components. Have no
-   gradient. */
+/* Mixes the heads of queries instead of keys, and of contexts instead of values. Head h uses row floor(h G /
+   heads) of mix [G, h']. spread: [N, heads * d] -> [N, heads * h' d]; part j of head h is mix[g, j] times x's
+   head h, so that q . K_mixed = spread(q) . K_components. collapse is the reverse: head h is the sum over j
+   of mix[g, j] times its part j. They have no gradient. */
 ch_node *ch_op_spread_heads(ch_graph *graph, ch_node *x, ch_node *mix, int64_t heads);
 ch_node *ch_op_collapse_heads(ch_graph *graph, ch_node *x, ch_node *mix, int64_t heads);
 
@@ -60,21 +60,21 @@ enum { CH_MAX_JOINED = 4 };
    parts. */
 ch_node *ch_op_join_heads(ch_graph *graph, int64_t heads, int parts, ch_node *const *in,
                           const ch_head_slice *slices);
-/* Heads cut out of x -> [N, heads * slice.width]. */
+/* Cuts heads out of x -> [N, heads * slice.width]. */
 ch_node *ch_op_slice_heads(ch_graph *graph, ch_node *x, int64_t heads, ch_head_slice slice);
-/* Every head of `dim` so many times, one after the other: [N, heads * dim] -> [N, heads * times * dim]. */
+/* Repeats every head of `dim` columns `times` times: [N, heads * dim] -> [N, heads * times * dim]. */
 ch_node *ch_op_repeat_heads(ch_graph *graph, ch_node *x, int64_t dim, int64_t times);
 
-/* Exclusive attention: z_h = y_h - (y_h . u) u with u = v / max(|v|, 1e-12), v the value that head h reads:
-   contexts y [N, heads * d], values [N, G * d] of the same tokens -> [N, heads * d]. */
+/* Exclusive attention: z_h = y_h - (y_h . u) u with u = v / max(|v|, 1e-12). v is the value that head h
+   reads. Contexts y [N, heads * d], values [N, G * d] of the same tokens -> [N, heads * d]. */
 ch_node *ch_op_exclude(ch_graph *graph, ch_node *contexts, ch_node *values, int64_t heads);
 
-/* Products of factors, token by token: head h = scale * sum over k of a[h, k] b[k], a [N, heads * rank], b
-   [N, rank * d] -> [N, heads * d]. */
+/* Multiplies factors for every token: head h = scale * sum over k of a[h, k] b[k], with a [N, heads * rank]
+   and b [N, rank * d] -> [N, heads * d]. */
 ch_node *ch_op_factor_product(ch_graph *graph, ch_node *a, ch_node *b, int64_t heads, double scale);
 
-/* Every head of x [N, heads * d] with `heads` columns more, 1 in column h of head h and 0 in the others ->
-   [N, heads * (d + heads)]. */
+/* Appends `heads` columns to every head of x [N, heads * d]: 1 in column h of head h, 0 in the others -> [N,
+   heads * (d + heads)]. */
 ch_node *ch_op_tag_heads(ch_graph *graph, ch_node *x, int64_t heads);
 
 /* Rows of a matrix that are one head's: `rows` from head * stride + first on. */
@@ -83,13 +83,13 @@ typedef struct ch_head_rows {
   bool transposed;
 } ch_head_rows;
 
-/* Every head of x through its rows of W [.., columns], W_h x: [N, heads * columns] -> [N, heads * rows];
+/* Multiplies head h of x by its rows of W [.., columns]: W_h x, [N, heads * columns] -> [N, heads * rows]. If
    transposed: W_h^T x, [N, heads * rows] -> [N, heads * columns]. W may also be [heads, rows, columns]. W has
-   a gradient only if the heads cover it: one head's rows behind another's. */
+   a gradient only if the rows of the heads are adjacent and cover it. */
 ch_node *ch_op_head_product(ch_graph *graph, ch_node *x, ch_node *weight, ch_head_rows heads);
 
-/* A matrix [out, in] out of atoms [S, out, in]: the sum over s of c[s] times atom s, c = row `row` of
-   coefficients [L, S] (or [S], row 0); coefficients NULL: atom `row` itself. */
+/* Combines atoms [S, out, in] to a matrix [out, in]: the sum over s of c[s] times atom s, where c is row
+   `row` of coefficients [L, S] (or [S], row 0). If coefficients is NULL, it is atom `row` itself. */
 ch_node *ch_op_combine_atoms(ch_graph *graph, ch_node *atoms, ch_node *coefficients, int64_t row);
 
 /* B A of two weights [out, rank] and [rank, in] -> [out, in]. */
@@ -110,20 +110,21 @@ ch_node *ch_op_gelu_tanh(ch_graph *graph, ch_node *x);
 /* A soft cap: cap tanh(x / cap). */
 ch_node *ch_op_soft_cap(ch_graph *graph, ch_node *x, double cap);
 
-/* max(x, 0), and its square. */
+/* max(x, 0). ch_op_relu_squared squares it. */
 ch_node *ch_op_relu(ch_graph *graph, ch_node *x);
 ch_node *ch_op_relu_squared(ch_graph *graph, ch_node *x);
 
-/* Cosines and sines of position * frequency: positions [N], `frequencies` [rotary / 2] is copied -> [N,
-   rotary]. */
+/* Computes cosines and sines of position * frequency: positions [N], `frequencies` [rotary / 2] is copied ->
+   [N, rotary]. */
 ch_node *ch_op_rope_table(ch_graph *graph, ch_node *positions, int64_t rotary, const double *frequencies);
 
-/* Turns the last table-columns dims of every head of x [N, heads * head_dim]; with `leading` the first. */
+/* Rotates the last dims of every head of x [N, heads * head_dim], as many as the table has columns; with
+   `leading` the first. */
 ch_node *ch_op_rope(ch_graph *graph, ch_node *x, ch_node *table, int64_t head_dim, bool leading,
                     bool interleaved);
 
-/* Like ch_op_rope, for states in the cache, by their places: levels as ch_kernels.rope_levels makes them, in
-   the graph's arena (NULL and a graph error when out of memory); one set serves all layers. */
+/* Returns rotary levels from ch_kernels.rope_levels in the graph's arena, for ch_op_rope_states; one set
+   serves all layers. Returns NULL, with a graph error, if out of memory. */
 const void *ch_rope_levels_for(ch_graph *graph, int64_t rotary, const double *frequencies);
 ch_node *ch_op_rope_states(ch_graph *graph, ch_node *x, const void *levels, int64_t rotary, int64_t head_dim,
                            bool leading, bool interleaved);
@@ -140,17 +141,18 @@ typedef struct ch_ring {
 ch_node *ch_op_append(ch_graph *graph, ch_node *x, int layer, int part, ch_part_kind kind, ch_dtype dtype,
                       const ch_ring *ring);
 
-/* Rows [N, width] of a part by id, for ids [N]: for parts whose rows exist before the first token. */
+/* Gathers rows [N, width] of a part by ids [N], for parts whose rows exist before the first token. */
 ch_node *ch_op_rows_by_id(ch_graph *graph, ch_node *ids, int layer, int part, int64_t width);
 
-/* Mean and 1/sqrt(variance + eps) of every row -> [N, 2]; and (x - mean) / std * weight + bias with them, on
-   states. Inference only: together they are a layernorm whose columns can be computed apart. */
+/* ch_op_moments computes the mean and 1/sqrt(variance + eps) of every row -> [N, 2]. ch_op_normalise_states
+   computes (x - mean) / std * weight + bias with them, on states. Inference only: together they are a
+   layernorm whose columns can be computed separately. */
 ch_node *ch_op_moments(ch_graph *graph, ch_node *x, double eps);
 ch_node *ch_op_normalise_states(ch_graph *graph, ch_node *x, ch_node *moments, ch_node *weight,
                                 ch_node *bias);
 
-/* States of this run's own tokens, as the cache holds them [N, width]; values that are not in a cache are
-   themselves. */
+/* Returns the states of this run's own tokens in the form in which the cache stores them [N, width]. Returns
+   values that are not in a cache unchanged. */
 ch_node *ch_op_own_states(ch_graph *graph, ch_node *states);
 
 /* The columns of a node that are an operand's heads: head h from offset + h * stride on; zeros: side by side,
@@ -172,20 +174,20 @@ typedef struct ch_attend_spec {
 
 /* softmax(scale q k^T + bias) v for every head: q [N, heads * key_dim], keys [N, kv_heads * key_dim] and
    values [N, kv_heads * value_dim], as values or from the cache, document_start [N] or NULL -> [N, heads *
-   value_dim]. With sinks [n], n a divisor of the heads, head h's softmax has one more term, e^sink[h mod n],
-   which adds nothing to the sum. Operands may be columns of wider nodes, and of one node; a value head may be
-   the beginning of its key head, no other columns are shared. The gradient of a wider node is zero in its
-   other columns. With one_key, keys are [N, key_dim], with one_value values are [N, value_dim]. */
+   value_dim]. With sinks [n], n a divisor of the heads, the softmax of head h has one more term, e^sink[h mod
+   n], which adds nothing to the sum. Operands may be columns of wider nodes, and of one node. A value head
+   may be the beginning of its key head; no other columns may be shared. The gradient of a wider node is zero
+   in its other columns. With one_key, keys are [N, key_dim]; with one_value, values are [N, value_dim]. */
 ch_node *ch_op_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *document_start,
                       ch_node *sinks, const ch_attend_spec *spec);
 
-/* Like ch_op_attend, with kv_heads = heads that talk: scores (with their bias, before the mask) and weights
-   are mixed over heads by logit_mix and weight_mix [heads, heads], rows = mixed heads; either may be NULL. */
+/* Like ch_op_attend, with kv_heads = heads that talk: logit_mix and weight_mix [heads, heads], with rows for
+   mixed heads, mix scores (with their bias, before the mask) and weights over heads. Either may be NULL. */
 ch_node *ch_op_talking_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *logit_mix,
                               ch_node *weight_mix, ch_node *document_start, const ch_attend_spec *spec);
 
-/* The spec of an attention node, of one of the two operations above; its first inputs are queries and
-   keys. NULL for other nodes. */
+/* Returns the spec of a node of ch_op_attend or ch_op_talking_attend, or NULL for other nodes. The first
+   inputs of these nodes are queries and keys. */
 const ch_attend_spec *ch_attend_spec_of(const ch_node *node);
 
 /* Sizes of gated latent attention: EG-MLA's c, r, n, v. */
@@ -196,9 +198,10 @@ typedef struct ch_gated_spec {
   const double *slopes; /* ALiBi slopes [heads] in the graph's arena, or NULL */
 } ch_gated_spec;
 
-/* One query per sequence, q [N, heads * (n + r)], over cached latents [c + r] whose expansion by kv_b [heads
-   * (n + v), c] is multiplied by gates (cached by id) and - moments, weight and bias not NULL - normed;
-   tokens of one id are taken together (tensor/gated_attend.h) -> [N, heads * v]. Has no gradient. */
+/* Attends with one query per sequence, q [N, heads * (n + r)], to cached latents [c + r]. kv_b [heads * (n +
+   v), c] expands them; the expansion is multiplied by gates (cached by id) and normed, if moments, weight and
+   bias are not NULL. Tokens of one id are computed together (tensor/gated_attend.h) -> [N, heads * v]. Has no
+   gradient. */
 ch_node *ch_op_gated_attend(ch_graph *graph, ch_node *q, ch_node *latents, ch_node *gates, ch_node *kv_b,
                             ch_node *moments, ch_node *weight, ch_node *bias, const ch_gated_spec *spec);
 
@@ -211,9 +214,9 @@ typedef struct ch_factor_spec {
   int64_t window, sinks; /* as ch_attend_spec's */
 } ch_factor_spec;
 
-/* Queries [N, heads * d] over the cached factors of keys and values, a_k [heads * k_rank], b_k [k_rank * d],
-   a_v [heads * v_rank], b_v [v_rank * d]; document_start [N] or NULL, sinks [heads] or NULL as ch_op_attend's
-   -> [N, heads * d]. Causal. Has no gradient. */
+/* Attends with queries [N, heads * d] to the cached factors of keys and values, a_k [heads * k_rank], b_k
+   [k_rank * d], a_v [heads * v_rank], b_v [v_rank * d]; document_start [N] or NULL, sinks [heads] or NULL
+   like ch_op_attend's -> [N, heads * d]. Causal. Has no gradient. */
 ch_node *ch_op_factor_attend(ch_graph *graph, ch_node *q, ch_node *a_k, ch_node *b_k, ch_node *a_v,
                              ch_node *b_v, ch_node *document_start, ch_node *sinks,
                              const ch_factor_spec *spec);
@@ -250,25 +253,26 @@ typedef struct ch_delta_operands {
 ch_node *ch_op_delta_rule(ch_graph *graph, const ch_delta_operands *operands, ch_node *document_start,
                           int64_t heads, const ch_kept_state *kept);
 
-/* Cross entropy of x W^T, with a soft cap if cap is above 0, against targets, row by row, without ever
-   storing N x V logits: x [N, D], weight [V, D], targets [N] (-1: no loss) -> [N, 1]. */
+/* Computes the cross entropy of x W^T against targets, with a soft cap if cap is above 0. It never stores N x
+   V logits: x [N, D], weight [V, D], targets [N] (-1: no loss) -> [N, 1]. */
 ch_node *ch_op_lm_loss(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets, double cap);
-/* Like ch_op_lm_loss, with a second column: how many logits come before the target's -> [N, 2]. Has no
-   gradient. */
+/* Like ch_op_lm_loss, with a second column: the number of logits that come before the target's -> [N, 2]. Has
+   no gradient. */
 ch_node *ch_op_lm_loss_and_rank(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets, double cap);
 
 /* --- images: a sequence is an image, its rows are the class token and the patches --- */
 
-/* pixels [sequences, C, S, S] -> [sequences * (S / patch)^2, C * patch^2]: one row per patch, as [C, patch,
-   patch]. */
+/* Cuts pixels [sequences, C, S, S] into patches [sequences * (S / patch)^2, C * patch^2]. A row is a patch
+   [C, patch, patch]. */
 ch_node *ch_op_patches(ch_graph *graph, ch_node *pixels, int64_t patch);
-/* Every sequence's class token before its patches, and positions: patches [sequences * (length - 1), D],
-   token [D], positions [length, D] -> [N, D]. */
+/* Puts the class token before the patches of each sequence and adds positions: patches [sequences * (length -
+   1), D], token [D], positions [length, D] -> [N, D]. */
 ch_node *ch_op_image_tokens(ch_graph *graph, ch_node *patches, ch_node *token, ch_node *positions);
-/* Cross entropy of logits [rows, K] against targets [rows] (-1: no loss), of which `smoothing` is spread over
-   all classes -> [rows, 1]. */
+/* Computes the cross entropy of logits [rows, K] against targets [rows] (-1: no loss). `smoothing` of each
+   target is spread over all classes -> [rows, 1]. */
 ch_node *ch_op_cross_entropy(ch_graph *graph, ch_node *logits, ch_node *targets, double smoothing);
-/* How many logits come before the target's -> [rows, 1]; 0: it is the first choice. Has no gradient. */
+/* Counts the logits that come before the target's -> [rows, 1]; 0: the target is the first choice. Has no
+   gradient. */
 ch_node *ch_op_target_rank(ch_graph *graph, ch_node *logits, ch_node *targets);
 
 /* --- mixture of experts --- */
@@ -291,12 +295,12 @@ typedef struct ch_route_spec {
   bool sigmoid;
 } ch_route_spec;
 
-/* The chosen experts' softmax(logits): logits [N, E], chosen [N, active] -> [N, active]. */
+/* Returns the weights of the chosen experts: logits [N, E], chosen [N, active] -> [N, active]. */
 ch_node *ch_op_route(ch_graph *graph, ch_node *logits, ch_node *chosen, const ch_route_spec *spec);
 
-/* Weights of `shared` + `routed` heads (tensor/head_weights.h): the chosen routed ones' weights and numbers
-   [N, active], stage logits [N, 2] where there are shared heads and the shared ones' own [N, shared] where
-   there are two or more -> [N, shared + routed]. */
+/* Computes the weights of `shared` + `routed` heads (tensor/head_weights.h): from the weights and numbers of
+   the chosen routed heads [N, active], stage logits [N, 2] if there are shared heads, and logits of the
+   shared heads [N, shared] if there are two or more -> [N, shared + routed]. */
 ch_node *ch_op_head_weights(ch_graph *graph, ch_node *weights, ch_node *chosen, ch_node *stage,
                             ch_node *shared, int64_t routed, int64_t shared_heads);
 
@@ -309,13 +313,13 @@ typedef struct ch_expert_weights {
   const ch_swiglu_clamps *clamps; /* NULL: SwiGLU without */
 } ch_expert_weights;
 
-/* The sum over a token's chosen experts e of share * down_e (silu(gate_e x) * up_e x), or with the clamps
-   between, each computed on exactly the tokens that chose it: x [N, D], shares (the weights) and chosen [N,
+/* Sums share * down_e (silu(gate_e x) * up_e x) over a token's chosen experts e, optionally with clamps
+   between. Each expert computes only the tokens that chose it: x [N, D], shares (the weights) and chosen [N,
    active] -> [N, D]. */
 ch_node *ch_op_experts(ch_graph *graph, ch_node *x, ch_node *shares, ch_node *chosen,
                        const ch_expert_weights *weights);
 
-/* Row `row` of every sequence: [N, columns] -> [sequences, columns]. */
+/* Returns row `row` of every sequence: [N, columns] -> [sequences, columns]. */
 ch_node *ch_op_sequence_row(ch_graph *graph, ch_node *x, int64_t row);
 
 #endif

@@ -33,7 +33,7 @@ static bool has_step(const ch_plan *plan, const bool *needed, const ch_node *nod
   return !deferred && !in_passing;
 }
 
-/* The later nodes that can be run together with this one come right after it. */
+/* Schedules the later nodes that can run together with this one right after it. */
 static void schedule_together(ch_plan *plan, const bool *needed, ch_plan_step *step, bool *scheduled) {
   const ch_node *node = step->node;
   if (plan->options.backward || plan->parameter_only[node->id] || !node->op->joins || !node->op->joins(node))
@@ -60,7 +60,8 @@ static void bring_back(ch_plan *plan, ch_node *value, bool *back) {
   add_step(plan, CH_STEP_FORWARD, value);
 }
 
-/* Backward steps of the nodes that depend on parameters alone, or of all others, from the root on. */
+/* Schedules the backward steps of the nodes that depend on parameters alone, or of all others, starting at
+   the root. */
 static bool *schedule_part(ch_plan *plan, const bool *needed, bool *reached, bool *back, bool parameter_only,
                            bool *accumulate) {
   for (int id = plan->root->id; id >= 0; id--) {
@@ -85,7 +86,7 @@ static bool *schedule_part(ch_plan *plan, const bool *needed, bool *reached, boo
   return accumulate;
 }
 
-/* A parameter's gradient is final after the last backward step that writes it. */
+/* Marks the last backward step that writes each parameter's gradient: the gradient is final after it. */
 static void mark_final_gradients(const ch_plan *plan, bool *seen) {
   for (int t = plan->step_count - 1; t >= 0; t--) {
     const ch_plan_step *step = &plan->steps[t];
@@ -105,7 +106,7 @@ static bool is_sum(const ch_plan *plan, const ch_node *node, const ch_node *inpu
   return input->kind == CH_NODE_PARAM || (input->kind == CH_NODE_OP && plan->parameter_only[input->id]);
 }
 
-/* numbers [nodes]: 1 + the sum that a node's gradient is. */
+/* Numbers the sums of gradients. numbers [nodes]: 1 + the number of the sum of a node's gradient. */
 static void number_sums(ch_plan *plan, int *numbers) {
   for (int t = 0; t < plan->step_count; t++) {
     const ch_plan_step *step = &plan->steps[t];
@@ -133,7 +134,8 @@ static void number_sums(ch_plan *plan, int *numbers) {
   }
 }
 
-/* Nodes that depend on parameters alone come last: their own gradients are sums over all micro-batches. */
+/* Schedules the backward pass. Nodes that depend on parameters alone come last: their own gradients are sums
+   over all micro-batches. */
 static void schedule_backward(ch_plan *plan, const bool *needed, bool *reached, bool *back) {
   reached[plan->root->id] = plan->root->needs_gradient;
   bool *accumulate = schedule_part(plan, needed, reached, back, false, plan->accumulate);
@@ -158,9 +160,9 @@ static void mark_parameter_only(const ch_plan *plan, const bool *needed) {
   }
 }
 
-/* Values worth recomputing: cheap ones whose inputs stay in memory for the backward pass anyway (their own
-   backward reads them). Dropping them frees memory and costs one more pass over it. A value without a
-   gradient, such as a rounded one, is treated like its input. */
+/* Chooses the values that are recomputed: cheap ones whose inputs stay in memory for the backward pass anyway
+   (their own backward reads them). Dropping them frees memory and costs one more pass over it. A value
+   without a gradient, such as a rounded one, is treated like its input. */
 static void choose_dropped(ch_plan *plan, const bool *needed) {
   for (int id = 0; id <= plan->root->id; id++) {
     const ch_node *node = plan->graph->nodes[id];
@@ -237,7 +239,7 @@ static void find_lifetimes(const ch_plan *plan, ch_buffer *buffers) {
   if (has_value_buffer(plan->root)) ch_buffer_use(buffer_of(buffers, VALUE, plan->root), plan->step_count);
 }
 
-/* Values of parameters alone keep their buffer from the first micro-batch to the last. */
+/* Makes values of parameters alone occupy their buffer from the first micro-batch to the last. */
 static void keep_parameter_only(ch_plan *plan, ch_buffer *buffers) {
   for (int id = 0; id < plan->graph->count; id++)
     for (int kind = 0; plan->parameter_only[id] && kind < BUFFERS; kind++) {

@@ -18,7 +18,7 @@ typedef struct ch_workspace {
   const ch_value_memory *memory; /* holds `data`; NULL before the first reservation */
 } ch_workspace;
 
-/* Makes room for `bytes` in `memory`; what the workspace held is lost when it has to grow. */
+/* Reserves `bytes` in `memory`. The contents are lost if the workspace must grow. */
 ch_status ch_workspace_reserve(ch_workspace *workspace, const ch_value_memory *memory, size_t bytes,
                                ch_error *error);
 void ch_workspace_free(ch_workspace *workspace);
@@ -37,12 +37,12 @@ typedef struct ch_plan_options {
 ch_status ch_plan_create(ch_graph *graph, ch_node *root, const ch_kernels *kernels, const ch_team *team,
                          const ch_plan_options *options, ch_plan **plan, ch_error *error);
 void ch_plan_free(ch_plan *plan);
-/* Bytes of workspace a run needs. */
+/* Returns the bytes of workspace that a run needs. */
 size_t ch_plan_bytes(const ch_plan *plan);
-/* Bytes of it for nodes that depend on parameters alone, whose values persist from micro-batch to
-   micro-batch; 0 without `accumulation`. */
+/* Returns the bytes of it for nodes that depend on parameters alone. Their values persist from micro-batch to
+   micro-batch. 0 without `accumulation`. */
 size_t ch_plan_parameter_only_bytes(const ch_plan *plan);
-/* FLOPs (2 x multiply-adds) of one forward pass. */
+/* Returns the FLOPs (2 x multiply-adds) of one forward pass. */
 double ch_plan_flops(const ch_plan *plan);
 const ch_node *ch_plan_root(const ch_plan *plan);
 
@@ -80,8 +80,8 @@ typedef struct ch_gradient_listener {
   /* The gradient of the parameter with this index has received its last contribution of the optimizer step.
      Called once for each trainable parameter that the root depends on, in the last micro-batch. */
   void (*final)(void *context, int parameter);
-  /* The pass is about to write the sum with this index for the first time; it must hold what
-     earlier micro-batches added up when this returns. A status other than CH_OK ends the run. */
+  /* Called before the pass writes the sum with this index for the first time. On return the sum must hold the
+     total of earlier micro-batches. A status other than CH_OK ends the run. */
   ch_status (*wanted)(void *context, int sum, ch_error *error);
   /* The pass has written it for the last time, and other micro-batches follow. */
   void (*written)(void *context, int sum);
@@ -90,14 +90,14 @@ typedef struct ch_gradient_listener {
   void *context;
 } ch_gradient_listener;
 
-/* The sums of a plan for a backward pass, in the order in which a pass comes to them. */
+/* Returns the sums of a plan for a backward pass, in the order in which a pass computes them. */
 const ch_gradient_sum *ch_plan_gradient_sums(const ch_plan *plan, int *count);
 
 /* Everything a run reads and writes. The caller binds the first group; the rest is the plan's. */
 struct ch_run {
   const ch_kernels *kernels;
   ch_team *team;         /* as many threads as the plan was created for */
-  ch_governor *governor; /* sets team->workers step by step; NULL: they stay as they are */
+  ch_governor *governor; /* sets team->workers before each step; NULL: they do not change */
   ch_gemm *gemm;
   ch_workspace *workspace;
   const ch_tensor *params; /* [parameters] values */
@@ -127,7 +127,8 @@ struct ch_run {
   const struct ch_plan_step *step;
 };
 
-/* How far a run is when an observer sees a node: a share that grows with every one, above 0 and below 1. */
+/* Returns the share of a run that is done when an observer sees a node. It grows with every node and is
+   between 0 and 1. */
 double ch_run_share(const ch_run *run);
 
 /* Runs every step; afterwards the root's value is at ch_run_value(run, root). */
@@ -137,19 +138,19 @@ ch_status ch_plan_run(const ch_plan *plan, ch_run *run);
 void *ch_run_gradient_sum(const ch_plan *plan, const ch_workspace *workspace, void *const *gradients,
                           int sum);
 
-/* Operations call these functions. */
+/* Operations call the functions from here on. */
 const void *ch_run_value(const ch_run *run, const ch_node *node);
 void *ch_run_output(const ch_run *run, const ch_node *node);
-/* The node's saved elements, or NULL when no backward pass will read them. */
+/* Returns the node's saved elements, or NULL if no backward pass will read them. */
 void *ch_run_saved(const ch_run *run, const ch_node *node);
 void *ch_run_scratch(const ch_run *run);
-/* The gradient of the node itself (backward). */
+/* Returns the gradient of the node itself (backward). */
 const void *ch_run_output_gradient(const ch_run *run, const ch_node *node);
-/* Where the gradient of input i goes, or NULL if it is not wanted; *accumulate says whether to add. */
+/* Returns the address for the gradient of input i, or NULL if it is not wanted. *accumulate: add to it. */
 void *ch_run_gradient(const ch_run *run, const ch_node *node, int i, bool *accumulate);
-/* The parameter's tensor behind a PARAM node (its dtype may be 16 bit), or NULL for other nodes. */
+/* Returns the tensor of a PARAM node (its dtype may be 16 bit), or NULL for other nodes. */
 const ch_tensor *ch_run_param(const ch_run *run, const ch_node *node);
-/* The element type of a node's value: the stored one of a parameter, else the node's. */
+/* Returns the element type of a node's value: the stored one of a parameter, else the node's. */
 ch_dtype ch_run_dtype(const ch_run *run, const ch_node *node);
 
 #endif

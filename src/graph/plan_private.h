@@ -22,8 +22,8 @@ typedef struct ch_plan_step {
   int *begins, *ends;
 } ch_plan_step;
 
-/* Adds a step that took `seconds` to run->profile; of steps run together each gets the share that its
-   products have. */
+/* Adds a step that took `seconds` to run->profile. Steps that ran together share the time in proportion to
+   their products. */
 void ch_profile_steps(ch_run *run, const ch_plan_step *step, double start, double seconds);
 
 struct ch_plan {

@@ -95,8 +95,8 @@ void ch_profile_span(ch_profile *profile, const char *name, double start) {
 
 /* --- what a step is ------------------------------------------------------------------------------------- */
 
-/* The layer of the node's parameters; for a node without parameters, the last layer that its inputs come
-   from. */
+/* Returns the layer of the node's parameters. For a node without parameters, returns the last layer that its
+   inputs come from. */
 static int layer_of(const ch_node *node) {
   int layer = -1;
   for (int i = 0; i < node->inputs; i++)
@@ -124,7 +124,7 @@ static void name_matrix(const ch_node *node, char *matrix, size_t size) {
   }
 }
 
-/* Tokens of all sequences that attention reads: those of the cache, including this run's. */
+/* Returns the tokens of all sequences that attention reads: those of the cache, including this run's. */
 static double tokens_held(const ch_run *run, const ch_graph *graph) {
   double held = 0;
   for (int64_t s = 0; s < graph->sequences; s++) held += (double)(run->cache->length[s] + graph->length);
@@ -144,7 +144,7 @@ static bool count_once(node_set *c, const ch_node *node) {
   return true;
 }
 
-/* Arithmetic of the streamed inputs of the node: computed once for every token that it reads. */
+/* Returns the FLOPs of the streamed inputs of the node, computed once for every token that it reads. */
 static double streamed_flops(const ch_run *run, const ch_node *node, node_set *c) {
   double flops = 0;
   for (int i = 0; i < node->inputs; i++) {
@@ -196,7 +196,7 @@ static void find_states(const ch_run *run, const ch_node *node, states *found) {
   }
 }
 
-/* The tensor of a parameter; NULL of other nodes. */
+/* Returns the tensor of a parameter, or NULL for other nodes. */
 static const ch_tensor *stored_param(const ch_run *run, const ch_node *node) {
   return node->kind == CH_NODE_PARAM ? &run->params[node->index] : NULL;
 }
@@ -207,7 +207,7 @@ static double value_bytes(const ch_run *run, const ch_node *node) {
   return (double)(ch_node_count(node) * (int64_t)ch_dtype_size(node->dtype));
 }
 
-/* Bytes that are read or written at least once. Scratch memory is not counted. */
+/* Returns the bytes that are read or written at least once, without scratch memory. */
 static double bytes_of(const ch_run *run, const ch_plan_step *step) {
   const ch_node *node = step->node;
   bool backward = step->kind == CH_STEP_BACKWARD;

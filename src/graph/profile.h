@@ -1,4 +1,4 @@
-/* Where the time of a run goes: every operation's, with its arithmetic and the bytes it reads and writes. */
+/* Profiles a run: the time of every operation, its arithmetic, and the bytes that it reads and writes. */
 #ifndef CH_GRAPH_PROFILE_H
 #define CH_GRAPH_PROFILE_H
 
@@ -51,7 +51,7 @@ void ch_profile_release(ch_profile *profile);
 /* Adds work outside a graph, such as the optimizer's. `name` must outlive the profile. This function and the
    next do nothing if profile is NULL. */
 void ch_profile_note(ch_profile *profile, const char *name, double start, double flops, double bytes);
-/* A span from `start` until now, around other events; recorded as an event only. */
+/* Records a span from `start` until now, around other events. It counts only as an event. */
 void ch_profile_span(ch_profile *profile, const char *name, double start);
 
 #endif

@@ -1,5 +1,5 @@
-/* Runs a plan step by step, and tells operations where their values, gradients and scratch memory are. It
- * allocates nothing. */
+/* Runs a plan step by step, and gives operations the addresses of their values, gradients and scratch
+ * memory. It allocates nothing. */
 #include <string.h>
 
 #include "base/progress.h"
@@ -115,8 +115,8 @@ static void report_gradients(const ch_run *run, const ch_plan_step *step) {
   if (listener->moved) listener->moved(listener->context);
 }
 
-/* Nodes that depend on parameters alone have their forward steps in the first micro-batch, and their backward
-   steps in the last. */
+/* Returns true if this micro-batch skips the step. Nodes that depend on parameters alone have their forward
+   steps in the first micro-batch and their backward steps in the last. */
 static bool is_left_out(const ch_run *run, const ch_plan_step *step) {
   if (!run->plan->parameter_only[step->node->id]) return false;
   return step->kind == CH_STEP_FORWARD ? run->follows_micro_batch && !run->elsewhere
@@ -127,7 +127,7 @@ double ch_run_share(const ch_run *run) {
   return (double)(run->step - run->plan->steps + 1) / (double)(run->plan->step_count + 1);
 }
 
-/* The GEMM library asks OpenMP for its number of threads. */
+/* Sets the number of workers for a step. The GEMM library gets it from OpenMP. */
 static void set_workers(ch_run *run, const ch_plan_step *step) {
   int workers = ch_governor_workers(run->governor, step->expected);
   if (workers == run->team->workers) return;

@@ -1,4 +1,4 @@
-/* Evaluates streamed values for a block of tokens. The attention loop asks for blocks; the operations'
+/* Evaluates streamed values for a block of tokens. The attention loop requests blocks; the operations'
    `stream` functions compute them. */
 #include "graph/stream.h"
 
@@ -27,7 +27,8 @@ static ch_status collect(ch_stream *stream, const ch_node *node) {
   return CH_OK;
 }
 
-/* Rows are stored token after token; parts by id are gathered. */
+/* Returns true if a node's value is in the cache. Its rows are stored token after token; parts by id are
+   gathered instead. */
 static bool lies_in_cache(const ch_node *node) {
   return node->op->stateful && !node->op->stream;
 }
@@ -36,12 +37,13 @@ static bool block_quantised(const ch_node *node) {
   return lies_in_cache(node) && ch_dtype_is_block_quantised(node->op->state_type(node));
 }
 
-/* The layout of the rows of a node's value, as its readers see it. */
+/* Returns the element type of a node's value as its readers see it. */
 static ch_dtype type_of(const ch_node *node) {
   return lies_in_cache(node) && !block_quantised(node) ? node->op->state_type(node) : node->dtype;
 }
 
-/* Block-quantised states are converted in whole blocks. */
+/* Returns the columns that are computed for `wanted`. Block-quantised states are converted in whole
+   blocks. */
 static ch_column_range made_columns(const ch_node *node, ch_column_range wanted) {
   return block_quantised(node) ? ch_whole_groups(wanted, STATE_BLOCK) : wanted;
 }
@@ -63,8 +65,8 @@ static ch_stream_end slice_of(const ch_node *node, int i) {
   return (ch_stream_end){node->in[i], slice.offset, slice.stride, slice.width};
 }
 
-/* Heads that are columns of another value are read there; keys that are columns of two values of one type,
-   from both. */
+/* Reads heads that are columns of another value from that value. Keys that are columns of two values of one
+   type are read from both. */
 static void read_slices(ch_stream *stream) {
   ch_stream_end *keys = &stream->end[CH_STREAM_KEYS], *values = &stream->end[CH_STREAM_VALUES];
   while (keys->node->inputs == 1 && is_slices(keys)) *keys = slice_of(keys->node, 0);
@@ -76,7 +78,7 @@ static void read_slices(ch_stream *stream) {
   stream->end[CH_STREAM_KEY_TAILS] = slice_of(node, 1);
 }
 
-/* Returns true if block-quantised states can be tiles as they are. */
+/* Returns true if block-quantised states can be tiles without conversion. */
 static bool are_whole_blocks(const ch_stream *stream, const ch_node *node) {
   if (!block_quantised(node)) return false;
   for (int n = 0; n < stream->nodes; n++)
@@ -170,8 +172,8 @@ void ch_stream_parts(const ch_stream *stream, ch_state_view parts[CH_MAX_STATE_P
       parts[count++] = stream->node[n]->op->states(stream->run, stream->node[n]);
 }
 
-/* States as the cache stores them. Block-quantised ones are converted into `space` [count, columns], unless
-   it is NULL. */
+/* Returns states in the form of the cache. Block-quantised ones are converted into `space` [count, columns],
+   unless it is NULL. */
 static ch_stream_value of_cache(const ch_stream *stream, const ch_node *node, const ch_tile_span *span,
                                 ch_column_range columns, void *space) {
   const ch_kernels *kernels = stream->run->kernels;
@@ -185,7 +187,7 @@ static ch_stream_value of_cache(const ch_stream *stream, const ch_node *node, co
   return (ch_stream_value){space, kernels->dtype, made.count, made};
 }
 
-/* `wanted` columns of a value as dense rows of `dtype`, [count, wanted.count]: what they are, or a copy in
+/* Returns `wanted` columns of a value as dense rows of `dtype`, [count, wanted.count]: in place, or copied to
    `space`. dtype is the kernels' type, or another one if the value has that type. */
 static ch_stream_value made_dense(const ch_run *run, const ch_stream_value *value, ch_dtype dtype,
                                   ch_column_range wanted, int64_t count, void *space) {
@@ -206,8 +208,8 @@ static ch_stream_value made_dense(const ch_run *run, const ch_stream_value *valu
   return (ch_stream_value){space, dtype, wanted.count, wanted};
 }
 
-/* How the values of a span are computed: the columns of every node; whether block-quantised states may stay
-   as they are; many tokens by all threads, or a few by one. */
+/* The computation of the values of a span: the columns of every node; whether block-quantised states may
+   remain blocks; whether all threads compute many tokens, or one thread a few. */
 typedef struct tile_job {
   const ch_stream *stream;
   int64_t count;
@@ -219,7 +221,7 @@ static bool makes_many(const tile_job *m, const ch_node *node) {
   return m->many && node->op->stream_many;
 }
 
-/* Space for the value of node n, and for dense copies of its inputs where they may be needed. */
+/* Allocates space for the value of node n, and for dense copies of its inputs if they may be needed. */
 static void *take_node(const tile_job *m, int n, scratch_arena *arena, void *copies[CH_MAX_STREAM_INPUTS]) {
   const ch_stream *stream = m->stream;
   const ch_node *node = stream->node[n];
@@ -241,7 +243,7 @@ static void *take_node(const tile_job *m, int n, scratch_arena *arena, void *cop
   return take(arena, (count + 2) * columns[n].count);
 }
 
-/* The type that node n is given a streamed input in. */
+/* Returns the type in which node n receives a streamed input. */
 static ch_dtype given_type(const tile_job *m, const ch_node *node, const ch_stream_value *value) {
   ch_dtype own = m->stream->run->kernels->dtype;
   return makes_many(m, node) && !node->op->stream_unrounded && node->graph->compute == CH_BF16 &&
@@ -310,7 +312,7 @@ static void produce(const ch_attend *args, const ch_tile_span *span, void *scrat
   make_tiles(&m, span, scratch, tiles); /* fails only if many tokens are computed at once */
 }
 
-/* Elements of the values of some heads. */
+/* Returns the elements of the values of some heads. */
 static int64_t elements_of(tile_job *m, int64_t head, int64_t heads) {
   scratch_arena arena = {.element = ch_dtype_size(m->stream->run->kernels->dtype)};
   find_columns(m->stream, head, heads, m->columns);
@@ -321,8 +323,8 @@ static int64_t elements_of(tile_job *m, int64_t head, int64_t heads) {
   return arena.used;
 }
 
-/* The requested heads decide how many columns are computed for them: a head's columns may be in one block of
-   states or in two. */
+/* Returns the most elements that any `heads` heads need. A head's columns may be in one block of states or in
+   two, so the number of computed columns depends on which heads they are. */
 static int64_t scratch_elements(const ch_attend *args, int64_t heads, int64_t count) {
   tile_job m = {.stream = args->context, .count = count, .takes_blocks = args->takes_blocks};
   int64_t most = 0;

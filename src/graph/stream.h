@@ -3,10 +3,10 @@
  *
  * A graph with a cache has values that cover all tokens of the cache: the cached states themselves, and what
  * a mechanism computes from them before attending (rotated keys, mixed heads, expanded latents ...). Such
- * streamed values are never stored. The operation that reads them asks for the tiles of a block of tokens,
- * and every operation between computes its value for that block, for the columns that the requested heads
- * need, in scratch that stays in cache. A mechanism writes one equation; training computes it over the
- * sequence, decoding as it reads. */
+ * streamed values are never stored. The operation that reads them requests the tiles of a block of tokens.
+ * Every operation between computes its value for that block, for the columns that the requested heads need,
+ * in scratch that stays in cache. A mechanism writes one equation: training computes it for the sequence,
+ * decoding when it reads. */
 #ifndef CH_GRAPH_STREAM_H
 #define CH_GRAPH_STREAM_H
 
@@ -14,8 +14,8 @@
 
 enum { CH_MAX_STREAM_NODES = 32, CH_MAX_STREAM_INPUTS = 4 };
 
-/* `wanted` columns widened to whole groups of `width`; and those groups of a value with groups of another
-   width. */
+/* Returns `wanted` columns widened to whole groups of `width`. ch_groups_of returns those groups in a value
+   with groups of another width. */
 ch_column_range ch_whole_groups(ch_column_range wanted, int64_t width);
 ch_column_range ch_groups_of(ch_column_range wanted, int64_t width, int64_t other_width);
 
@@ -62,7 +62,7 @@ typedef struct ch_stream {
 ch_status ch_stream_open(ch_stream *stream, const ch_run *run, const ch_stream_end *keys,
                          const ch_stream_end *values);
 
-/* The addresses of the states from which tiles are computed, so that attention can prefetch them. */
+/* Writes the addresses of the states from which tiles are computed, so that attention can prefetch them. */
 void ch_stream_parts(const ch_stream *stream, ch_state_view parts[CH_MAX_STATE_PARTS]);
 
 /* Tiles through a stream: ch_attend.context is the ch_stream. */
@@ -75,9 +75,9 @@ typedef struct ch_laid_tiles {
   int64_t first;
 } ch_laid_tiles;
 
-/* FLOPs (2 x multiply-adds) per token of making its tiles. */
+/* Returns the FLOPs (2 x multiply-adds) per token of producing its tiles. */
 double ch_stream_flops(const ch_stream *stream);
-/* Elements of space for the tiles of `count` tokens. */
+/* Returns the elements of space for the tiles of `count` tokens. */
 int64_t ch_stream_laid_elements(const ch_stream *stream, int64_t heads, int64_t count);
 ch_status ch_stream_lay(const ch_stream *stream, const ch_tile_span *span, void *space, ch_laid_tiles *laid);
 /* Reads them: ch_attend.context is the ch_laid_tiles. */

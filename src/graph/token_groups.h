@@ -12,7 +12,7 @@ typedef struct ch_token_groups ch_token_groups;
 ch_status ch_token_groups_find(ch_token_groups **groups, const ch_cache *cache, int64_t more,
                                ch_error *error);
 void ch_token_groups_free(ch_token_groups *groups);
-/* The groups of every sequence, valid until the next search. */
+/* Returns the groups of every sequence, valid until the next search. */
 const ch_id_groups *ch_token_groups_of(const ch_token_groups *groups);
 
 #endif

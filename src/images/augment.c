@@ -5,7 +5,7 @@
 
 static const float scale = 1 / 127.5f, black = -1;
 
-/* An image [channels, size, size] whose pixels are repeated, so that its side is `side`. */
+/* An image [channels, size, size] with repeated pixels, so that its side is `side`. */
 typedef struct source {
   const unsigned char *x;
   int64_t channels, size, times, side;

@@ -8,12 +8,13 @@
 
 typedef struct ch_augmentation {
   bool flip; /* every second image is mirrored, left to right */
-  /* images are cut out of ones with so many black pixels around, anywhere: shifted by as many at most */
+  /* an image is cut at a random place from one with this many black pixels around it: it moves by at most as
+     many */
   int64_t crop;
 } ch_augmentation;
 
-/* y [channels, times size, times size] = x / 127.5 - 1, which is what Hugging Face's image processors make of
-   bytes, with each pixel of x [channels, size, size] repeated `times` times down and across. */
+/* y [channels, times size, times size] = x / 127.5 - 1, as Hugging Face's image processors convert bytes.
+   Each pixel of x [channels, size, size] is repeated `times` times down and across. */
 void ch_image_normalise(const unsigned char *x, int64_t channels, int64_t size, int64_t times, float *y);
 /* Like ch_image_normalise, for an augmented image. crop counts pixels of y. The augmentation depends on seed
    and number alone. */

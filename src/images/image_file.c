@@ -16,7 +16,7 @@ const char *ch_image_format_name(ch_image_format format) {
 
 /* --- CIFAR ---------------------------------------------------------------------------------------------- */
 
-/* The first record whose byte at `offset` is not below `limit`; -1 for none. */
+/* Returns the first record whose byte at `offset` is not below `limit`, or -1. */
 static int64_t first_bad(const unsigned char *data, int64_t count, int64_t stride, int64_t offset,
                          int limit) {
   for (int64_t i = 0; i < count; i++)
@@ -43,7 +43,7 @@ static ch_status bad_label(const ch_image_file *file, const char *where, int64_t
                  (long long)image, label, ch_image_format_name(file->format), limit - 1);
 }
 
-/* Sizes tell the two apart, and where they fit both, labels. */
+/* Parses CIFAR-10 or CIFAR-100. Their sizes tell them apart; if the file fits both, labels do. */
 static ch_status parse_cifar(const unsigned char *data, size_t size, const char *where, ch_image_file *file,
                              ch_error *error) {
   const int64_t one = 1 + CIFAR_PIXELS, two = 2 + CIFAR_PIXELS, bytes = (int64_t)size;

@@ -1,5 +1,5 @@
-/* One file of labelled images: CIFAR-10's and CIFAR-100's binary batches, and MNIST's IDX files, whose labels
- * are in a second one. */
+/* One file of labelled images: CIFAR-10's and CIFAR-100's binary batches, and MNIST's IDX files, which have
+   their labels in a second file. */
 #ifndef CH_IMAGES_IMAGE_FILE_H
 #define CH_IMAGES_IMAGE_FILE_H
 
@@ -9,7 +9,7 @@
 
 typedef enum ch_image_format { CH_IMAGES_CIFAR10, CH_IMAGES_CIFAR100, CH_IMAGES_IDX } ch_image_format;
 
-/* "CIFAR-10" */
+/* Returns the name of a format: "CIFAR-10". */
 const char *ch_image_format_name(ch_image_format format);
 
 /* Views of the bytes: image i's pixels [channels, size, size] begin at pixels + i * pixel_stride. */
@@ -20,11 +20,11 @@ typedef struct ch_image_file {
   int64_t pixel_stride, label_stride;
 } ch_image_file;
 
-/* Understands the bytes of an image file. IDX images come without labels: see below. Errors: an empty file,
-   one that is neither, one that is cut short, labels that the format does not have. */
+/* Parses the bytes of an image file. IDX images come without labels: see below. Errors: an empty file, one
+   that is neither, one that is cut short, labels that the format does not have. */
 ch_status ch_image_file_parse(const void *data, size_t size, const char *where, ch_image_file *file,
                               ch_error *error);
-/* Takes the labels of an IDX file from the bytes of another. */
+/* Reads the labels of an IDX file from the bytes of another. */
 ch_status ch_image_file_take_labels(const void *data, size_t size, const char *where, ch_image_file *file,
                                     ch_error *error);
 

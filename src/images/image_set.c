@@ -36,7 +36,7 @@ static const char *base_name(const char *path) {
   return slash ? slash + 1 : path;
 }
 
-/* The length of a name without its .gz. */
+/* Returns the length of a name without its .gz. */
 static size_t stem_length(const char *name) {
   size_t length = strlen(name);
   return length > 3 && strcmp(name + length - 3, ".gz") == 0 ? length - 3 : length;
@@ -51,7 +51,7 @@ static bool is_labels(const char *name) {
   return strstr(name, "labels") && stem_ends_with(name, "ubyte");
 }
 
-/* `name` with the last `from` in it replaced by `to`; in malloc'd memory, NULL when out of memory. */
+/* Returns `name` with the last `from` in it replaced by `to`, in malloc'd memory; NULL if out of memory. */
 static char *replaced(const char *name, const char *from, const char *to) {
   const char *place = NULL;
   for (const char *p = base_name(name); (p = strstr(p, from)); p++) place = p;
@@ -62,8 +62,8 @@ static char *replaced(const char *name, const char *from, const char *to) {
   return result;
 }
 
-/* "…-labels-idx1-ubyte" of "…-images-idx3-ubyte.gz", with or without .gz: whichever is there. The caller's to
-   free; NULL for neither, or without memory. */
+/* Returns "…-labels-idx1-ubyte" for "…-images-idx3-ubyte.gz", with or without .gz, whichever exists. The
+   caller frees it. NULL if neither exists, or if out of memory. */
 static char *labels_beside(const char *path) {
   char *renamed = replaced(path, "images", "labels");
   char *plain = renamed ? replaced(renamed, "idx3", "idx1") : NULL;
@@ -245,7 +245,7 @@ static const unsigned char *labels_of(const ch_image_set *set, const part *p) {
   return set->coarse ? p->file.coarse : p->file.labels;
 }
 
-/* One more than the largest label of a part, whose image is *where. */
+/* Returns the largest label of a part, and its image in *where. */
 static int most_label(const ch_image_set *set, const part *p, int64_t *where) {
   int most = -1;
   for (int64_t i = 0; i < p->file.count; i++) {
@@ -304,7 +304,7 @@ ch_status ch_image_set_fit(ch_image_set *set, int64_t channels, int64_t size, in
   return CH_OK;
 }
 
-/* The part that image `index` of a split is in; *within counts from its first. */
+/* Returns the part that holds image `index` of a split. *within: its number in that part. */
 static const part *find(const ch_image_set *set, ch_image_split split, int64_t index, int64_t *within) {
   *within = set->order[set->first[split] + index];
   const part *p = set->parts;

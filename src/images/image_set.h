@@ -19,7 +19,7 @@ void ch_image_set_close(ch_image_set *set);
 typedef struct ch_image_info {
   ch_image_format format;
   int64_t channels, size; /* of every image */
-  int64_t classes;        /* what the format has; of IDX files the largest label and one */
+  int64_t classes;        /* those of the format; for IDX files one more than the largest label */
   int64_t count[2];       /* by split */
   int64_t bytes;          /* of all pixels and labels */
   uint64_t content;       /* a hash of them all */
@@ -27,13 +27,13 @@ typedef struct ch_image_info {
 
 void ch_image_set_describe(const ch_image_set *set, ch_image_info *info);
 
-/* Sets how many classes there are: with 20, CIFAR-100's labels are its groups of classes. An error when a
-   label is not below, or a model's images have other channels or a side that is no whole multiple of these
-   ones'. */
+/* Sets the number of classes: with 20, CIFAR-100's labels are its groups of classes. Fails if a label is not
+   below it, or if the images of a model have other channels or a side that is not a whole multiple of
+   these. */
 ch_status ch_image_set_fit(ch_image_set *set, int64_t channels, int64_t size, int64_t classes,
                            ch_error *error);
 
-/* Image `index` of a split: [channels, size, size], and its label. */
+/* Return image `index` of a split, [channels, size, size], and its label. */
 const unsigned char *ch_image_set_pixels(const ch_image_set *set, ch_image_split split, int64_t index);
 int ch_image_set_label(const ch_image_set *set, ch_image_split split, int64_t index);
 

@@ -44,8 +44,8 @@ static ch_status open_tokenizer(const char *directory, const ch_model_settings *
   return ch_tokenizer_open(directory, tokenizer, error);
 }
 
-/* All matrices except the lookup tables of embedding gates: only the rows of tokens in use should occupy
-   memory. */
+/* Reads all matrices into memory, except the lookup tables of embedding gates: only their rows of tokens in
+   use should occupy memory. */
 static void read_weights(const ch_model *model) {
   for (int i = 0; i < model->params.count; i++) {
     const ch_param *row = &model->params.rows[i];
@@ -68,7 +68,8 @@ static ch_status open_weights(const char *directory, const ch_model_settings *se
   return status;
 }
 
-/* Reading a large vocabulary is about as slow as mapping large files, so both run at the same time. */
+/* Opens weights and tokenizer at the same time. Reading a large vocabulary is about as slow as mapping large
+   files. */
 static ch_status open_files(const char *directory, const ch_model_settings *settings, ch_model **model,
                             ch_tokenizer **tokenizer, ch_error *error) {
   ch_error errors[2] = {{0}};

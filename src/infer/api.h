@@ -11,19 +11,19 @@
    differ. */
 ch_status ch_api_cache_types(const ch_precision asked[1 + CH_STATE_ROLES], ch_cache_types *types,
                              ch_error *error);
-/* The arithmetic of large products; `fallback` for CH_PRECISION_DEFAULT. */
+/* Finds the arithmetic of large products; `fallback` for CH_PRECISION_DEFAULT. */
 ch_status ch_api_compute_type(ch_precision asked, ch_dtype fallback, ch_dtype *dtype, ch_error *error);
-/* The form of a freshly loaded model that ch_model_settings ask for. */
+/* Brings a freshly loaded model into the form that ch_model_settings select. */
 ch_status ch_api_choose_form(ch_model *model, bool keep_dictionary, ch_error *error);
-/* The states that the model's cache holds: bits of ch_cache_role. */
+/* Returns the states that the model's cache holds, as bits of ch_cache_role. */
 ch_status ch_api_cache_roles(const ch_config *config, unsigned *roles, ch_error *error);
-/* The options behind a session's settings (NULL = the defaults), checked. */
+/* Checks a session's settings (NULL = the defaults) and converts them to options. */
 ch_status ch_api_session_options(const ch_model *model, const ch_session_settings *settings,
                                  ch_session_options *options, ch_error *error);
-/* ch_session_create with these options. */
+/* Like ch_session_create, with these options. */
 ch_status ch_api_session_open(const ch_model *model, const ch_session_options *options, ch_session **session,
                               ch_error *error);
-/* Weights and cache; no workspace. */
+/* Computes the memory of weights and cache, without the workspace. */
 ch_status ch_api_memory_of(const ch_model *model, const ch_session_options *options, ch_memory *memory,
                            ch_error *error);
 ch_status ch_api_need_tokenizer(const ch_model *model, ch_error *error);

@@ -16,7 +16,7 @@ typedef struct result_memory {
   void *gradient_data;
 } result_memory;
 
-/* Everything is F64, or nothing is. */
+/* Returns CH_F64 if the weights are F64 (all are, or none), else CH_F32. */
 static ch_dtype arithmetic_of(const ch_model *model) {
   bool wide = model->params.count > 0 && model->weights.tensors[0].dtype == CH_F64;
   return wide ? CH_F64 : CH_F32;
@@ -36,8 +36,8 @@ static double cross_entropy(const float *logits, int64_t vocabulary, int32_t tar
   return ch_log_sum_exp(logits, vocabulary) - logits[target];
 }
 
-/* The target of each row of logits, [sequences, length]: the next token, or the label; -1 if unknown. Returns
-   the number of known targets. */
+/* Writes the target of each row of logits, [sequences, length]: the next token, or the label; -1 if unknown.
+   Returns the number of known targets. */
 static int64_t fill_targets(const ch_forward_request *r, int32_t *targets) {
   int64_t known = 0;
   for (int64_t i = 0; i < r->sequences * r->length; i++) {
@@ -116,8 +116,8 @@ static ch_status plain_logits(const ch_model *model, const ch_forward_request *r
   return CH_OK;
 }
 
-/* Like plain_logits, but logits exist for a few hundred tokens at a time. Last tokens, which predict nothing,
-   are computed too. */
+/* Like plain_logits, but logits exist for a few hundred tokens at a time. The last tokens are computed too,
+   although they predict nothing. */
 static ch_status plain_loss(const ch_model *model, const ch_forward_request *r, ch_engine *engine,
                             const int32_t *targets, int64_t known, ch_forward_result *result,
                             ch_error *error) {
@@ -250,7 +250,7 @@ typedef struct passes {
   double sum; /* of losses, where logits are not saved */
 } passes;
 
-/* Takes the logits [count, V] of `count` tokens from row `first` on. */
+/* Stores the logits [count, V] of `count` tokens from row `first` on, or adds their losses. */
 static ch_status take_logits(passes *p, int64_t first, int64_t count, const float *logits, ch_error *error) {
   int64_t vocabulary = p->result->classes;
   if (p->result->logits) {
@@ -385,8 +385,8 @@ void ch_forward_result_free(ch_forward_result *result) {
 
 /* --- opening -------------------------------------------------------------------------------------------- */
 
-/* The form for serving writes sums of matrices of 16 bits out in 16 bits again, rounded: not here, where
-   numbers are compared. */
+/* Returns the form to compute with. The form for serving would round sums of 16-bit matrices to 16 bits
+   again, so it is not used for those: here numbers are compared. */
 static ch_materialise_for form_of(const ch_model *model) {
   for (int i = 0; i < model->params.count; i++) {
     ch_dtype dtype = model->weights.tensors[i].dtype;

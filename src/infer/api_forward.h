@@ -1,4 +1,4 @@
-/* The pass behind ch_forward, for other parts of the library. */
+/* The pass that ch_forward runs, for other parts of the library. */
 #ifndef CH_INFER_API_FORWARD_H
 #define CH_INFER_API_FORWARD_H
 

@@ -115,7 +115,7 @@ void ch_forward_request_free(ch_forward_request *request) {
 
 /* --- writing -------------------------------------------------------------------------------------------- */
 
-/* [B, T, V], or [B, classes]. */
+/* Returns the logits as a tensor [B, T, V], or [B, classes] for images. */
 static ch_tensor logits_of(const ch_forward_result *r) {
   if (r->images) return (ch_tensor){CH_F32, 2, {r->sequences, r->classes}, r->logits};
   return (ch_tensor){CH_F32, 3, {r->sequences, r->length, r->classes}, r->logits};

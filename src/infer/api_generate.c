@@ -40,8 +40,8 @@ static ch_status check_text(const ch_session *session, const ch_batch_text *text
   return CH_OK;
 }
 
-/* The text in the loop's form; `ids` gets the tokens of its prompt. If `before`, the previous text (or NULL),
-   has the same prompt, they share its tokens. */
+/* Converts a text for the loop; `ids` receives the tokens of its prompt. If `before`, the previous text (or
+   NULL), has an equal prompt, they share its tokens. */
 static ch_status prepare(const ch_session *session, ch_batch_text *text, const ch_batch_text *before,
                          bool begins, ch_ids *ids, ch_generation_text *to, ch_error *error) {
   CH_TRY(check_text(session, text, error));

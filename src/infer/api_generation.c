@@ -54,7 +54,8 @@ ch_status ch_generation_estimate(const ch_model *model, const ch_generation_sett
   return estimate(model, &options, memory, error);
 }
 
-/* A cache larger than the free memory would be allocated and then end the process. */
+/* Fails if cache and workspace exceed the free memory. The allocation would succeed and the system would
+   later kill the process. */
 static ch_status check_fits(const ch_session_options *options, const ch_memory *memory, ch_error *error) {
   const double available = ch_available_memory(), needed = (double)memory->cache + (double)memory->workspace,
                left = available - (double)memory->workspace,

@@ -22,7 +22,7 @@ struct ch_chat {
 static const char OPEN[] = "\xef\xb7\x90", CLOSE[] = "\xef\xb7\x91"; /* U+FDD0, U+FDD1 */
 enum { MARK = sizeof OPEN - 1 };
 
-/* The spellings behind marks. */
+/* The spellings that marks replace. */
 typedef struct spellings {
   ch_prompt_part *list; /* [count] parts of contents */
   size_t count, capacity;
@@ -42,7 +42,7 @@ static void name_token(json_t *names, const char *key, const ch_tokenizer *token
   if (piece && !json_object_get(names, key)) json_object_set_new(names, key, json_stringn(piece, size));
 }
 
-/* The names of special tokens, from tokenizer_config.json and special_tokens_map.json, else from the
+/* Reads the names of special tokens from tokenizer_config.json and special_tokens_map.json, or else from the
    tokenizer. */
 static ch_status read_names(ch_chat *chat, const char *directory, ch_error *error) {
   static const char *const files[] = {"tokenizer_config.json", "special_tokens_map.json"};
@@ -125,7 +125,8 @@ static bool add_spelling(spellings *all, const char *text, size_t size) {
   return true;
 }
 
-/* The first spelling in a text that must be marked: of a special token, or of a mark's own character. */
+/* Finds the first spelling in a text that must be marked: of a special token, or of the character that begins
+   a mark. */
 static bool find_spelling(const ch_tokenizer *tokenizer, const char *text, size_t size, size_t *at,
                           size_t *length) {
   const char *mark = memmem(text, size, OPEN, MARK);
@@ -151,7 +152,7 @@ static void put_marked(const ch_chat *chat, const ch_message *message, ch_text *
   }
 }
 
-/* Where the last content ends; the space shows whether the template trims. */
+/* Marks the end of the last content. The space shows whether the template trims. */
 static const char END_MARK[] = "\xef\xb7\x90"
                                "end"
                                "\xef\xb7\x91 ";
@@ -252,7 +253,8 @@ static ch_status cut_at_end(ch_text *text, ch_error *error) {
   return CH_OK;
 }
 
-/* The mark at the beginning of a text: its spelling, and the bytes after the mark; NULL if there is none. */
+/* Returns the spelling of the mark at the beginning of a text, or NULL if there is none. *after: the text
+   after the mark. */
 static const ch_prompt_part *mark_at(const char *text, const char *end, const spellings *all,
                                      const char **after) {
   const char *p = text + MARK;
@@ -263,7 +265,7 @@ static const ch_prompt_part *mark_at(const char *text, const char *end, const sp
   return &all->list[index];
 }
 
-/* Cuts the text at its marks: what the template wrote, and spellings, in turn. */
+/* Cuts the text at its marks into the template's texts and the spellings. */
 static ch_status cut_parts(const ch_text *text, const spellings *all, spellings *parts, ch_error *error) {
   const char *from = text->data, *at = from, *end = from + text->size;
   bool enough = true;
@@ -284,7 +286,8 @@ static ch_status cut_parts(const ch_text *text, const spellings *all, spellings 
   return enough ? CH_OK : ch_no_memory(error);
 }
 
-/* The prompt: `text` holds what the template wrote, and the parts point into it and into the contents. */
+/* Renders the prompt into `text` and cuts it into parts. The parts point into `text` and into the contents of
+   messages. */
 static ch_status make_parts(const ch_chat *chat, const ch_chat_request *request, ch_text *text,
                             spellings *parts, ch_error *error) {
   spellings all = {0};

@@ -15,7 +15,7 @@ static void add(int32_t *ids, int *count, int64_t id) {
   ids[(*count)++] = (int32_t)id;
 }
 
-/* `eos_token_id`: an id, a list of them, or null. */
+/* Adds the value of `eos_token_id`: an id, a list of ids, or null. */
 static void add_value(int32_t *ids, int *count, const json_t *value) {
   int64_t id;
   if (json_is_array(value))
@@ -24,7 +24,7 @@ static void add_value(int32_t *ids, int *count, const json_t *value) {
     add(ids, count, id);
 }
 
-/* Adds what DIRECTORY/NAME says, if there is such a file. */
+/* Adds the ids of DIRECTORY/NAME, if the file exists. */
 static ch_status add_file(const char *directory, const char *name, int32_t *ids, int *count,
                           ch_error *error) {
   char *path = ch_path_join(directory, name);

@@ -15,7 +15,7 @@ static int find(const ch_params *params, int layer, const char *what) {
   return ch_params_find(params, name);
 }
 
-/* Columns of the gates: heads * (n + v). */
+/* Returns the columns of the gates: heads * (n + v). */
 static int64_t gate_width(const ch_config *config) {
   const ch_attention_config *a = &config->attention;
   return config->num_attention_heads * (a->qk_nope_head_dim + a->v_head_dim);
@@ -30,8 +30,8 @@ static ch_status check_room(const ch_cache *cache, ch_error *error) {
                  needed / 1e9, machine / 1e9);
 }
 
-/* A layer's projection: its tensor among `placed`, or a matrix computed into `room`, [heads * (n + v), gate
-   embedding] of F32 in the engine's memory. */
+/* Returns a layer's projection: its tensor among `placed`, or a matrix computed into `room`, [heads * (n +
+   v), gate embedding] of F32 in the engine's memory. */
 static ch_status projection_of(const ch_engine *engine, const ch_config *config, const ch_params *params,
                                const ch_tensor *weights, const ch_tensor *placed, int layer, void *room,
                                ch_tensor *projection, ch_error *error) {

@@ -10,7 +10,7 @@ typedef struct text_job {
   ch_generation *generation;
   ch_generation_text *texts, *next, *last; /* those that are not added yet: from `next` to `last` - 1 */
   int64_t room;                            /* tokens of the session that are free */
-  bool continues;                          /* the text continues what the session holds */
+  bool continues;                          /* the text continues the session's tokens */
   const ch_generation_text *failed;        /* for another reason than its own logits; or NULL */
 } text_job;
 
@@ -63,7 +63,7 @@ static ch_generation_request request_of(ch_generation_text *text) {
   return request;
 }
 
-/* Says which of several texts an error is about. */
+/* Adds to an error which of several texts it is about. */
 static void name_text(const text_job *w, const ch_generation_text *text, ch_error *error) {
   char name[40];
   snprintf(name, sizeof name, "texts[%lld]", (long long)(text - w->texts));

@@ -10,10 +10,10 @@
 
 /* A text to generate, its prompt as tokens. */
 typedef struct ch_generation_text {
-  /* what is wanted, but for prompt and sampler; gets `generated`, `status` and the ids */
+  /* the settings except prompt and sampler; receives `generated`, `status` and the ids */
   ch_batch_text *asked;
   ch_sampler sampler;    /* advanced by every draw */
-  const int32_t *prompt; /* [count], which other texts may share: only one of them counts it */
+  const int32_t *prompt; /* [count]; texts may share it, and then only one of them counts it */
   int64_t count;
   const int32_t *end_tokens; /* [end_token_count] ids that end the text; none is written */
   int end_token_count;
@@ -21,13 +21,13 @@ typedef struct ch_generation_text {
   void *own;      /* the writer's */
 } ch_generation_text;
 
-/* Writes all texts, as many at a time as the session has sequences (at most CH_SKINNY_ROWS); when one has
-   ended, the next takes its place. Each text is what it would be alone (ch_session_step). Sinks are called by
-   the calling thread. Neighbouring texts whose prompts are the same memory share its computation. What the
-   session held is lost. A text whose logits are broken ends alone, with CH_END_ERROR and the `status`
-   asked->status; the others continue, and the first such status is returned when all have ended. Other errors
-   as of ch_generate_tokens: CH_ERROR_FULL and CH_ERROR_ARGUMENT before anything is fed; errors that concern
-   no single text end all. */
+/* Writes all texts, as many at a time as the session has sequences (at most CH_SKINNY_ROWS). When a text
+   ends, the next one starts in its place. Each text equals the one it would be alone (ch_session_step). The
+   calling thread calls the sinks. Consecutive texts whose prompts are the same memory share the computation
+   of the prompt. The session's previous contents are lost. A text with broken logits ends alone, with
+   CH_END_ERROR and the `status` asked->status. The others continue; when all have ended, the first such
+   status is returned. Other errors are those of ch_generate_tokens: CH_ERROR_FULL and CH_ERROR_ARGUMENT
+   before anything is fed. Errors that concern no single text end all texts. */
 ch_status ch_generate_texts(ch_session *session, const ch_tokenizer *tokenizer, ch_generation_text *texts,
                             int64_t count, ch_error *error);
 

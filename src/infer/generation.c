@@ -64,7 +64,7 @@ bool ch_generation_stopped(const ch_generation *g) {
 
 /* --- rounds --------------------------------------------------------------------------------------------- */
 
-/* One token for every text that is being written. */
+/* Decodes one token for every text that is being written. */
 static ch_status decode(ch_generation *g, ch_error *error) {
   const float *logits;
   int64_t count = 0;
@@ -185,7 +185,8 @@ bool ch_generation_warm(const ch_generation *g, int32_t index) {
 
 /* --- opening -------------------------------------------------------------------------------------------- */
 
-/* A chunk's pass can be long: the watch may cancel its request. */
+/* Calls the watch during a chunk's pass, which can be long. Returns false if the watch cancelled the
+   request. */
 static bool watch_pass(int64_t done, int64_t total, void *user) {
   ch_generation *g = user;
   (void)done, (void)total;

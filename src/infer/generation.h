@@ -9,19 +9,19 @@
 #include "infer/session.h"
 #include "text/text_stream.h"
 
-/* How rounds are arranged. */
+/* The arrangement of rounds. */
 typedef struct ch_generation_manner {
   /* tokens of a prompt that a round reads; 0: all prompts that have a place are read before a step */
   int64_t chunk;
   bool reuses; /* whole chunks of earlier prompts stay in the cache and are reused */
-  /* The session, of one sequence, continues what it holds, and afterwards holds every token written. */
+  /* The session, of one sequence, continues its tokens, and afterwards holds every token written. */
   bool continues;
 } ch_generation_manner;
 
-/* Over a session, which must outlive it. tokenizer may be NULL: then no text is decoded. */
+/* Creates a generation over a session, which must outlive it. If tokenizer is NULL, no text is decoded. */
 ch_status ch_generation_over(ch_session *session, const ch_tokenizer *tokenizer,
                              const ch_generation_manner *manner, ch_generation **generation, ch_error *error);
-/* The session of ch_generation_create, which ends with the generation. */
+/* Makes the generation own the session: it is freed with the generation. */
 void ch_generation_own(ch_generation *generation, ch_session *session);
 
 /* Fields of a request that only the library itself sets. */
@@ -32,15 +32,15 @@ typedef struct ch_generation_extra {
   ch_sampler *sampler; /* draws in place of the request's, and has advanced at its end */
 } ch_generation_extra;
 
-/* ch_generation_add; extra may be NULL. Consecutive requests with an extra whose prompts are the same memory
-   compute it once. */
+/* Like ch_generation_add; extra may be NULL. Consecutive requests with an extra whose prompts are the same
+   memory compute it once. */
 ch_status ch_generation_put(ch_generation *generation, const ch_generation_request *asked,
                             const ch_generation_extra *extra, int64_t *id, ch_error *error);
-/* The checks of ch_generation_put. */
+/* Makes the checks of ch_generation_put without adding the request. */
 ch_status ch_generation_check(const ch_generation *generation, const ch_generation_request *asked,
                               ch_error *error);
-/* True once the session's own progress callback has cancelled: requests without a place have ended then,
-   without events. */
+/* Returns true once the session's own progress callback has cancelled. Requests without a place have then
+   ended without events. */
 bool ch_generation_stopped(const ch_generation *generation);
 
 #endif

@@ -31,7 +31,7 @@ typedef struct ch_queued_request {
 
 enum { CH_CHOICE_OPEN, CH_CHOICE_CANCELLED, CH_CHOICE_OVER };
 
-/* How often a choice wrote a token. */
+/* The number of times that a choice wrote a token. */
 typedef struct ch_token_count {
   int32_t token, count;
 } ch_token_count;
@@ -89,10 +89,11 @@ struct ch_generation {
   ch_generation_counts counts;
 };
 
-/* The requests' side. */
+/* --- requests ------------------------------------------------------------------------------------------- */
+
 void ch_prompt_release(ch_read_prompt *prompt);
 void ch_request_remove(ch_generation *generation, ch_queued_request *request);
-/* True if the choice's next token is not drawn from the logits as they are. */
+/* Returns true if the logits of the choice's next token are changed before it is drawn. */
 bool ch_request_adjusts(const ch_queued_request *request, int64_t written);
 /* Writes the logits that the next token is drawn from: bias, penalties, bans. */
 void ch_request_adjust(const ch_generation *generation, const ch_text_place *place, const float *logits,
@@ -104,17 +105,17 @@ bool ch_request_ends(const ch_queued_request *request, const ch_session *session
 static inline int32_t ch_place_index(const ch_generation *g, const ch_text_place *place) {
   return (int32_t)(place - g->places);
 }
-/* Tokens that a place's sequence holds. */
+/* Returns the number of tokens that a place's sequence holds. */
 static inline int64_t ch_place_length(const ch_generation *g, const ch_text_place *place) {
   return ch_session_sequence_length(g->session, ch_place_index(g, place));
 }
 bool ch_place_is_cancelled(const ch_text_place *place);
-/* The place of a choice; NULL: it has none. */
+/* Returns the place of a choice, or NULL if it has none. */
 ch_text_place *ch_request_place(const ch_generation *generation, const ch_queued_request *request,
                                 int32_t choice);
-/* Calls a request's sink; false: it wants no more. */
+/* Calls a request's sink. Returns false if it wants no more tokens. */
 bool ch_request_tell(const ch_queued_request *request, ch_event *event);
-/* Says that a choice is over; with a text that was begun, the place's. */
+/* Reports that a choice is over; with the place of a text that was begun. */
 void ch_request_end(ch_queued_request *request, int32_t choice, const ch_text_place *place, ch_event *event);
 /* Marks a choice, or all with -1, as cancelled. */
 void ch_request_cancel(ch_generation *generation, ch_queued_request *request, int32_t choice);
@@ -126,7 +127,7 @@ void ch_place_begin(ch_generation *generation, ch_text_place *place, const float
 /* Draws a place's next token. */
 void ch_place_choose(const ch_generation *generation, ch_text_place *place, const float *logits,
                      char *scratch);
-/* Bytes of memory that this needs. */
+/* Returns the bytes of scratch memory that this needs. */
 size_t ch_generation_scratch(const ch_generation *generation);
 /* Reports the token that was chosen, and ends the text if it is over. */
 void ch_place_take(ch_generation *generation, ch_text_place *place);
@@ -136,9 +137,9 @@ void ch_place_end(ch_generation *generation, ch_text_place *place, ch_end why);
 
 /* --- prompts -------------------------------------------------------------------------------------------- */
 
-/* Free places get the choices that have waited longest. */
+/* Gives free places to the choices that have waited longest. */
 void ch_generation_fill(ch_generation *generation);
-/* The place of the oldest prompt that can be read; NULL: there is none. */
+/* Returns the place of the oldest prompt that can be read, or NULL if there is none. */
 ch_text_place *ch_generation_oldest(const ch_generation *generation);
 /* Reads one chunk of a place's prompt, or all of it. */
 void ch_place_read(ch_generation *generation, ch_text_place *place);

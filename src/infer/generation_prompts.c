@@ -9,7 +9,7 @@
 #include "infer/log_probability.h"
 #include "tensor/gemm.h"
 
-/* The prompt is read, and `logits` are those after it: its texts that have a place begin. */
+/* Starts the texts of a prompt that have a place, once it has been read. `logits`: those after the prompt. */
 static void end_prompt(ch_generation *g, ch_text_place *p, const float *logits) {
   ch_queued_request *r = p->request;
   ch_read_prompt *prompt = r->prompt;
@@ -47,7 +47,7 @@ static void end_prompt(ch_generation *g, ch_text_place *p, const float *logits) 
   }
 }
 
-/* Makes a place's sequence the first `length` tokens of another's, or of its own. */
+/* Copies the first `length` tokens of another place's sequence, or truncates its own to them. */
 static ch_status make(ch_generation *g, ch_text_place *p, const ch_text_place *from, int64_t length) {
   const int64_t chunks = g->manner.reuses ? length - length % g->manner.chunk : 0,
                 kept = chunks < from->kept_count ? chunks : from->kept_count;
@@ -125,14 +125,14 @@ static ch_status feed(ch_generation *g, ch_text_place *p, int64_t count, const f
   return ch_session_feed_scored(g->session, ch_place_index(g, p), ids, (size_t)count, score, &s, error);
 }
 
-/* Notes what passes over the prompt have written. */
+/* Records the tokens that passes over the prompt have written. */
 static void keep(ch_generation *g, ch_text_place *p, int64_t count) {
   if (!g->manner.reuses || count != g->manner.chunk) return;
   memcpy(p->kept + p->read, p->request->prompt->ids + p->read, (size_t)count * sizeof *p->kept);
   p->kept_count = p->read + count;
 }
 
-/* A text ended while its place read the prompt: one that waited for it reads the rest. */
+/* Hands a prompt on to a text that waits for it, because the text whose place was reading it ended. */
 static void hand_on(ch_generation *g, const ch_text_place *from, const ch_read_prompt *prompt) {
   const int64_t read = ch_place_length(g, from) == from->read ? from->read : 0;
   for (int64_t i = 0; i < g->count; i++) {
@@ -199,8 +199,8 @@ static bool can_go_back(const ch_generation *g, const ch_text_place *p, int64_t 
          ch_cache_can_go_back(ch_session_cache(g->session), ch_place_index(g, p), (int32_t)length);
 }
 
-/* Tokens at the beginning of a prompt whose states a place's sequence has, in whole chunks; at least one
-   token is left to read. */
+/* Returns the number of tokens at the beginning of a prompt whose states are in a place's sequence, in whole
+   chunks. At least one token must be read. */
 static int64_t common(const ch_generation *g, const ch_text_place *p, const ch_read_prompt *prompt) {
   const int64_t most = (prompt->count - 1) / g->manner.chunk * g->manner.chunk;
   int64_t length = 0;
@@ -209,7 +209,7 @@ static int64_t common(const ch_generation *g, const ch_text_place *p, const ch_r
   return length > 0 && can_go_back(g, p, length) ? length : 0;
 }
 
-/* The place whose beginning is most of the prompt. */
+/* Returns the place whose sequence shares most of the prompt. */
 static ch_text_place *best_beginning(const ch_generation *g, const ch_queued_request *r, int64_t *length) {
   ch_text_place *best = NULL;
   *length = 0;
@@ -218,7 +218,7 @@ static ch_text_place *best_beginning(const ch_generation *g, const ch_queued_req
   for (int64_t i = 0; i < g->count; i++) {
     ch_text_place *p = &g->places[i];
     const int64_t same = common(g, p, r->prompt);
-    /* Of equal ones one that is free and holds nothing else is truncated in place. */
+    /* Among equal ones, a free one that holds nothing else is truncated in place. */
     if (same > *length || (same && same == *length && !p->request && p->kept_count == same)) {
       best = p;
       *length = same;
@@ -227,7 +227,7 @@ static ch_text_place *best_beginning(const ch_generation *g, const ch_queued_req
   return best;
 }
 
-/* The free place that was not used for longest. */
+/* Returns the free place that has been unused for longest. */
 static ch_text_place *free_place(const ch_generation *g) {
   ch_text_place *oldest = NULL;
   for (int64_t i = 0; i < g->count; i++) {
@@ -237,7 +237,7 @@ static ch_text_place *free_place(const ch_generation *g) {
   return oldest;
 }
 
-/* A place whose sequence begins with a whole prompt. */
+/* Returns a place whose sequence begins with a whole prompt, or NULL. */
 static ch_text_place *place_with(const ch_generation *g, const ch_read_prompt *prompt,
                                  const ch_text_place *first) {
   if (first->serial == prompt->serial && can_go_back(g, first, prompt->count))

@@ -85,7 +85,7 @@ ch_status ch_generation_check(const ch_generation *g, const ch_generation_reques
 
 /* --- the queue ------------------------------------------------------------------------------------------ */
 
-/* A copy of a list; *failed is set if there is no memory. */
+/* Returns a copy of a list. Sets *failed if out of memory. */
 static void *copy_of(const void *list, size_t bytes, bool *failed) {
   if (bytes == 0) return NULL;
   void *copy = malloc(bytes);
@@ -136,7 +136,8 @@ void ch_request_remove(ch_generation *g, ch_queued_request *request) {
   release(request);
 }
 
-/* The request's prompt: the one before, if it is the same memory and lasts, or a new one. */
+/* Gives the request its prompt: the previous one if that is the same memory and still exists, or a new
+   one. */
 static bool take_prompt(ch_generation *g, ch_queued_request *r) {
   const ch_generation_request *asked = &r->asked;
   const int64_t count = (int64_t)asked->prompt_count;

@@ -1,4 +1,4 @@
-/* Texts that are written: their tokens, from the first to the end, and what the requests hear of them. */
+/* Writes texts, from the first token to the end, and reports them to their requests. */
 #include "infer/generation_parts.h"
 
 #include <math.h>
@@ -38,7 +38,7 @@ void ch_request_end(ch_queued_request *r, int32_t choice, const ch_text_place *p
   ch_request_tell(r, event);
 }
 
-/* Makes the session hold the last token too, if it is to hold every token written. */
+/* Feeds the last token too, if the session must hold every token written. */
 static void feed_last(ch_generation *g, ch_text_place *p) {
   const float *logits;
   const int32_t sequence = ch_place_index(g, p);

@@ -104,7 +104,7 @@ static void put_own_sizes(const ch_attention_config *a, ch_text *text) {
     put_latents(a, text);
 }
 
-/* Says how heads are computed if they have no projection of their own. Returns false if they have. */
+/* Writes how heads are computed if they have no separate projection. Returns false if they have. */
 static bool put_shared_heads(const ch_config *c, ch_text *text) {
   const ch_attention_config *a = &c->attention;
   if (a->shared_qk_dim)
@@ -156,7 +156,7 @@ static void put_experts(const ch_config *c, ch_text *text) {
   ch_text_puts(text, "\n");
 }
 
-/* Norms that are not the usual ones of such a model. */
+/* Writes the norms that are unusual for such a model. */
 static void put_norms(const ch_config *c, ch_text *text) {
   static const char *const places[] = {[CH_NORM_PRE] = "before each half of a block",
                                        [CH_NORM_POST] = "after each half of a block",
@@ -355,7 +355,7 @@ static const column columns[] = {
 
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
-/* Millions and thousands of millions with four digits, others in full. */
+/* Writes millions and thousands of millions with four digits, other numbers in full. */
 static const char *format(double value, char *buffer, size_t size) {
   double unit = value >= 999.95e6 ? 1e9 : 1e6;
   if (value < 1e6)

@@ -13,7 +13,7 @@ double ch_log_sum_exp(const float *logits, int64_t vocabulary) {
   return most + log(sum);
 }
 
-/* The order of the result: likelier first, of ties the lower id. */
+/* Returns true if a comes before b in the result: likelier tokens first, of equal ones the lower id. */
 static bool comes_before(const float *logits, int32_t a, int32_t b) {
   return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
 }

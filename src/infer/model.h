@@ -28,18 +28,19 @@ void ch_model_unload(ch_model *model);
 /* Materialises the model's matrices, if that changes any; before anyone uses the model. */
 ch_status ch_model_materialise(ch_model *model, ch_materialise_for form, ch_error *error);
 
-/* CH_ERROR_CONFIG if a matrix is block-quantised: `what` (a verb, "be compressed") would round it twice. */
+/* Fails with CH_ERROR_CONFIG if a matrix is block-quantised: `what` (a verb, "be compressed") would round it
+   twice. */
 ch_status ch_model_check_plain(const ch_model *model, const char *what, ch_error *error);
 
-/* A hash of the first bytes of every tensor, to tell models apart. */
+/* Returns a hash of the first bytes of every tensor, to tell models apart. */
 uint64_t ch_model_hash(const ch_model *model);
 
 /* If the mapped weights are larger than this, passes over whole texts release their pages after use. */
 #define CH_LARGE_WEIGHTS ((int64_t)4 << 30)
-/* Bytes of the files that hold the weights. */
+/* Returns the bytes of the files that hold the weights. */
 int64_t ch_model_file_bytes(const ch_model *model);
-/* After a step of a run: in models of more than CH_LARGE_WEIGHTS, releases the pages of the mapped matrices
-   that the step read, so that they do not all stay in memory for one pass over text. */
+/* Releases the pages of the mapped matrices that a step of a run read, in models of more than
+   CH_LARGE_WEIGHTS. Otherwise all of them would stay in memory for one pass over text. */
 void ch_model_forget_used(const ch_model *model, const ch_run *run, const ch_node *node);
 
 #endif

@@ -65,14 +65,15 @@ static inline float float_of(uint32_t bits) {
   return x;
 }
 
-/* Integers in the order of the floats with these bits: +inf and NaN from 0x7f800000 on, negative NaN last. */
+/* Returns an integer that orders like the float with these bits: +inf and NaN from 0x7f800000 on, negative
+   NaN last. */
 static inline int32_t place_of(float x) {
   int32_t bits = (int32_t)bits_of(x);
   return bits ^ (bits >> 31 & INT32_MAX);
 }
 
-/* The largest of a whole block; *broken when one is NaN or +inf. Integer comparisons, which the compiler
-   vectorises. */
+/* Returns the largest value of a whole block. Sets *broken if one is NaN or +inf. Compares integers, which
+   the compiler vectorises. */
 static float peak_of_block(const float *x, bool *broken) {
   int32_t most[LANES], least[LANES];
   for (int j = 0; j < LANES; j++) most[j] = least[j] = place_of(x[j]);
@@ -123,8 +124,8 @@ static ch_status find_likeliest(const float *logits, int64_t n, float *peaks, in
   return CH_OK;
 }
 
-/* exp(x) for x <= 0 to a few ulp, 0 below exp(-87). Comparisons are of the bits, which order negative numbers
-   by size, so that the compiler vectorises it. */
+/* Returns exp(x) for x <= 0 to a few ulp, and 0 below exp(-87). It compares bits, which order negative
+   numbers by size, so that the compiler vectorises it. */
 static inline float exp_of_negative(float x) {
   const uint32_t least = 0xc2ae0000u; /* -87 */
   uint32_t bits = bits_of(x);
@@ -167,7 +168,7 @@ static void swap(float *a, float *b) {
   *b = t;
 }
 
-/* A pivot from a fixed pseudo-random place, so that no ordered input is slow. */
+/* Returns a pivot from a fixed pseudo-random place, so that no ordered input is slow. */
 static float pivot_of(const float *x, int64_t n, uint64_t *state) {
   *state = *state * 6364136223846793005u + 1442695040888963407u;
   return n > 0 ? x[(*state >> 33) % (uint64_t)n] : 0;
@@ -206,7 +207,7 @@ static float select_largest(float *x, int64_t n, int64_t k) {
   }
 }
 
-/* The k-th largest of x [n]; pool [n]. Only values that can still be among the k largest are collected. */
+/* Returns the k-th largest of x [n]; pool [n]. Collects only values that can still be among the k largest. */
 static float largest_at(const float *x, int64_t n, int64_t k, float *pool) {
   int64_t room = 4 * k + 1024, count = 0;
   if (room > n) room = n;
@@ -223,7 +224,7 @@ static float largest_at(const float *x, int64_t n, int64_t k, float *pool) {
   return select_largest(pool, count, k);
 }
 
-/* The logits from `least` on and their ids; returns how many there are. */
+/* Collects the logits that are at least `least`, and their ids; returns their number. */
 static int64_t collect(const float *logits, int64_t n, const float *peaks, float least, float *kept,
                        int32_t *ids) {
   int64_t count = 0;
@@ -238,8 +239,8 @@ static int64_t collect(const float *logits, int64_t n, const float *peaks, float
   return count;
 }
 
-/* Copies the first k of the ranking to `kept`, in order of their ids; returns how many there are. No logit
-   below the k-th largest peak is among them. */
+/* Copies the first k of the ranking to `kept`, in order of their ids; returns their number. No logit below
+   the k-th largest peak is among them. */
 static int64_t keep_top_k(const float *logits, int64_t n, const float *peaks, int64_t k, float *pool,
                           float *kept, int32_t *ids) {
   int64_t blocks = blocks_of(n);
@@ -258,8 +259,8 @@ static int64_t keep_top_k(const float *logits, int64_t n, const float *peaks, in
   return count;
 }
 
-/* The cut that keeps the fewest weights whose sum reaches `target`, or all when rounding leaves them short of
-   it. */
+/* Returns the cut that keeps the fewest weights whose sum reaches `target`, or all if rounding leaves them
+   short of it. */
 static cut cut_at_sum(float *pool, int64_t n, double target) {
   double above = 0;
   uint64_t state = 0;
@@ -305,8 +306,8 @@ static void keep_top_p(double top_p, int64_t n, float *weights, float *pool) {
 
 /* --- drawing -------------------------------------------------------------------------------------------- */
 
-/* The first place at which the running sum passes uniform * (sum of all), or -1: whole blocks first, then one
-   by one. */
+/* Returns the first place at which the running sum exceeds uniform * (sum of all), or -1. Skips whole blocks
+   first. */
 static int64_t draw(const float *weights, int64_t n, double uniform) {
   enum { STRIDE = 512 };
   double goal = uniform * sum_of(weights, n), sum = 0;

@@ -7,9 +7,9 @@
 
 #include "base/error.h"
 
-/* An error names the setting that is out of range. */
+/* Fails if a setting is out of range; the error names it. */
 ch_status ch_sampling_check(const ch_sampler *sampler, ch_error *error);
-/* Bytes of scratch that ch_sample_token needs. */
+/* Returns the bytes of scratch that ch_sample_token needs. */
 size_t ch_sampling_scratch(int64_t vocabulary);
 /* Draws a token from logits [vocabulary]: with the tokens that pass the filters in order of their ids, the
    one at which the running sum of probabilities passes a uniform number. Tokens are ranked by logit, equal

@@ -139,7 +139,7 @@ static ch_status pass(ch_session *session, const int32_t *order, int64_t sequenc
   return CH_OK;
 }
 
-/* Checked before anything is fed, so that a refused call leaves the session as it was. */
+/* Checks a call before anything is fed, so that a rejected call leaves the session unchanged. */
 static ch_status check_tokens(const ch_session *session, int64_t first, int64_t sequences,
                               const int32_t *tokens, size_t count, const float **logits, ch_error *error) {
   if (!tokens || !logits)
@@ -163,14 +163,14 @@ static ch_status check_tokens(const ch_session *session, int64_t first, int64_t 
   return CH_OK;
 }
 
-/* How far a feed is: passes of a large model take minutes, so the progress callback is called within them
-   too. */
+/* The progress of a feed. Passes of a large model take minutes, so the progress callback is also called
+   during them. */
 typedef struct feed_state {
   const ch_session *session;   /* whose callback is called, if it has one */
   int64_t done, length, total; /* tokens per sequence: before this pass, of this pass, of the text */
   ch_head head;                /* of the passes */
   double share;                /* of this pass */
-  double first_question;       /* of ch_clock: a short pass asks only when it is over */
+  double first_question;       /* of ch_clock: a short pass calls back only at its end */
 } feed_state;
 
 static const double SHORT_PASS = 0.05;
@@ -189,8 +189,8 @@ static void reading_share(void *context, double share) {
   ((feed_state *)context)->share = share;
 }
 
-/* The memory that a stopped pass may have overwritten: the rings of a sequence that fills them, and states of
-   a fixed size. */
+/* Empties sequences that a stopped pass may have overwritten: those that fill their rings, and those with
+   states of a fixed size. */
 static void forget_overwritten(ch_session *session, int64_t first, int64_t sequences, int64_t length) {
   const ch_cache *cache = session->cache;
   for (int64_t s = first; s < first + sequences; s++)
@@ -210,7 +210,8 @@ static ch_status watched_pass(ch_session *session, int64_t first, int64_t sequen
   return status;
 }
 
-/* In chunks; CH_ERROR_INTERRUPTED where the progress callback cancels in one or between two. */
+/* Feeds tokens in chunks. Fails with CH_ERROR_INTERRUPTED if the progress callback cancels during or between
+   chunks. */
 static ch_status feed_chunks(ch_session *session, int64_t first, int64_t sequences, const int32_t *tokens,
                              int64_t count, feed_state *r, const float **logits, ch_error *error) {
   const int64_t chunk = session->options.chunk;
@@ -293,7 +294,8 @@ ch_status ch_session_step_some(ch_session *session, const int32_t *sequences, si
 
 /* --- scores of every token ------------------------------------------------------------------------------ */
 
-/* The head over rows of session->states, in blocks of so few that a row's logits are those of a step. */
+/* Computes the head over rows of session->states. Its blocks are small enough that a row's logits equal those
+   of a step. */
 static ch_status score_rows(ch_session *session, int64_t count, ch_score_sink sink, void *user,
                             ch_error *error) {
   const int64_t hidden = session->config->hidden_size;
@@ -427,10 +429,10 @@ ch_status ch_session_fork(const ch_session *session, ch_session **fork, ch_error
   return CH_OK;
 }
 
-/* --- made-up depths ------------------------------------------------------------------------------------- */
+/* --- simulated depths ----------------------------------------------------------------------------------- */
 
-/* Ids that tokens might have had, where the cache keeps them, as frequent as words are: the logarithm of the
-   rank is even (Zipf). */
+/* Fills the cache's ids of tokens, if it stores them, with ids as frequent as words: the logarithm of the
+   rank is uniform (Zipf). */
 static void pretend_tokens(ch_session *session, int64_t length, ch_random *random, const int32_t *ids,
                            int64_t id_count) {
   if (!session->cache->tokens) return;

@@ -19,15 +19,16 @@ typedef struct ch_session_options {
   bool expand_gates;     /* decode by expanding every gated latent: slower, for comparison */
 } ch_session_options;
 
-/* One sequence, the model's context (at most 4096), chunks of ch_prefill_tokens, F32 cache. */
+/* Sets the defaults: one sequence, the model's context (at most 4096), chunks of ch_prefill_tokens, F32
+   cache. */
 void ch_session_options_default(const ch_config *config, ch_session_options *options);
-/* config, params and weights [params->count] must outlive the session and may be shared by many. No token
-   ends its texts. */
+/* Creates a session without end tokens. config, params and weights [params->count] must outlive it; several
+   sessions may share them. */
 ch_status ch_session_new(const ch_config *config, const ch_params *params, const ch_tensor *weights,
                          const ch_session_options *options, ch_session **session, ch_error *error);
 
-/* Work memory of one pass over `length` tokens of each of options->sequences: by a plan that is
-   created and discarded. */
+/* Computes the work memory of one pass over `length` tokens of each of options->sequences. It creates a plan
+   and discards it. */
 ch_status ch_session_pass_bytes(const ch_config *config, const ch_params *params,
                                 const ch_session_options *options, int64_t length, size_t *bytes,
                                 ch_error *error);
@@ -40,23 +41,23 @@ ch_status ch_session_pretend(ch_session *session, int64_t length, uint64_t seed,
 /* Drops tokens after the first `length` to measure there again: a ring does not get back the tokens that it
    has overwritten, so its states are arbitrary from then on. */
 void ch_session_pretend_length(ch_session *session, int64_t length);
-/* V, the length of a row of logits. */
+/* Returns V, the length of a row of logits. */
 int64_t ch_session_vocab_size(const ch_session *session);
 const ch_cache *ch_session_cache(const ch_session *session);
 
-/* The model that ch_session_create was given; NULL for a session of ch_session_new. */
+/* Returns the model of ch_session_create, or NULL for a session of ch_session_new. */
 const ch_model *ch_session_model(const ch_session *session);
 void ch_session_set_model(ch_session *session, const ch_model *model);
 
-/* The threads that the session was planned for. It never uses more. */
+/* Returns the threads that the session was planned for. It never uses more. */
 const ch_team *ch_session_team(const ch_session *session);
 
 /* Gets the logits [count, V] after tokens first ... first + count - 1; valid during the call. */
 typedef ch_status (*ch_score_sink)(int64_t first, int64_t count, const float *logits, void *user,
                                    ch_error *error);
-/* Appends at most a chunk of tokens to a sequence and hands over the logits after each of them. The head is
-   computed for at most CH_SKINNY_ROWS rows at a time, so that those after the last one are what
-   ch_session_feed_one returns, bit for bit. The errors are its too. */
+/* Appends at most a chunk of tokens to a sequence and passes on the logits after each of them. The head is
+   computed for at most CH_SKINNY_ROWS rows at a time, so that the logits after the last token equal those of
+   ch_session_feed_one, bit for bit. The errors are its too. */
 ch_status ch_session_feed_scored(ch_session *session, int32_t sequence, const int32_t *tokens, size_t count,
                                  ch_score_sink sink, void *user, ch_error *error);
 

@@ -27,7 +27,7 @@ void ch_chat_templates_free(ch_chat_templates *templates);
 /* Adds a template unless there is one of that name, or it is empty. `where` is for messages. */
 ch_status ch_chat_templates_add(ch_chat_templates *templates, const char *where, const char *name,
                                 const char *text, size_t size, ch_error *error);
-/* The index of a name, or -1. */
+/* Returns the index of a name, or -1. */
 int ch_chat_templates_find(const ch_chat_templates *templates, const char *name);
 
 /* Reads a JSON file in a tokenizer's directory; *root is NULL if there is none. Such files may name tokens

@@ -12,7 +12,7 @@
 enum { MOST_CONFIG_BYTES = 1 << 20 };
 
 static const char *const tokenizers[] = {"tokenizer.json", "tokenizer.bin", NULL};
-/* Of these transformers makes a tokenizer and its chats; processors are those of images. */
+/* transformers builds a tokenizer and its chats from these; processors are those of images. */
 static const char *const beside_tokenizers[] = {"tokenizer_config.json",
                                                 "special_tokens_map.json",
                                                 "added_tokens.json",
@@ -70,8 +70,8 @@ ch_status ch_copy_tokenizer_files(const char *from, const char *to, ch_error *er
   return status;
 }
 
-/* The list of ids that config.json ends texts with; NULL where it is no list of several. A config.json that
-   is written has room for the first. */
+/* Returns the list of end token ids in config.json, or NULL if it does not have several. A written
+   config.json has room only for the first. */
 static json_t *ends_of(const char *directory) {
   char *path = ch_path_join(directory, "config.json");
   json_t *root = NULL, *ends = NULL;

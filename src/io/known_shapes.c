@@ -8,11 +8,12 @@
 #include "model/transformer.h"
 #include "tensor/kernels.h"
 
-/* --- a head of its own ---------------------------------------------------------------------------------- */
+/* --- the head ------------------------------------------------------------------------------------------- */
 
 enum { PIECE = 4096 };
 
-/* The tensor of a row of the parameter table, with or without GPT-2's prefix; NULL if the files have none. */
+/* Returns the tensor of a row of the parameter table, with or without GPT-2's prefix; NULL if the files have
+   none. */
 static const ch_tensor *find_row(const ch_weights *files, const ch_config *config, const char *row) {
   static const char prefix[] = "transformer.";
   ch_param param = {.name = row, .rank = 2};
@@ -75,8 +76,8 @@ static int by_name(const void *a, const void *b) {
   return strcmp(((const ch_known_shape *)a)->name, ((const ch_known_shape *)b)->name);
 }
 
-/* The shapes of all tensors in the files whose names begin with `prefix`, without it; names stay the
-   files'. */
+/* Collects the shapes of all tensors in the files whose names begin with `prefix`, without it. Names still
+   belong to the files. */
 static ch_status collect(const ch_safetensors *files, int file_count, const char *prefix,
                          ch_known_shapes *shapes, ch_error *error) {
   int64_t count = 0;

@@ -42,21 +42,21 @@ static ch_status open_shard(const char *directory, const char *name, ch_weights 
   return status;
 }
 
-/* A shard's name must be a plain file name: nothing that leads out of the directory. (Symbolic links are the
-   user's choice: the Hugging Face cache consists of them.) */
+/* Returns true for a plain file name, which cannot lead out of the directory. (Symbolic links are the user's
+   choice: the Hugging Face cache consists of them.) */
 static bool plain_name(const char *name) {
   return *name && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
-/* An index is one object with two inside; thousands of nested ones are an attack on the JSON library's
-   memory. */
+/* Returns true if a text nests few objects. An index is one object with two inside; thousands of nested ones
+   are an attack on the JSON library's memory. */
 static bool shallow(const char *text) {
   int objects = 0;
   for (const char *p = text; *p; p++) objects += *p == '{' || *p == '[';
   return objects <= MOST_INDEX_OBJECTS;
 }
 
-/* Lists the shards that the weight map names, each once, in the order of their names. */
+/* Lists the shards in the weight map, each once, in the order of their names. */
 static ch_status list_shards(const json_t *map, const char *where, json_t *shards, ch_error *error) {
   const char *tensor;
   json_t *file;
@@ -75,7 +75,7 @@ static ch_status list_shards(const json_t *map, const char *where, json_t *shard
   return CH_OK;
 }
 
-/* Every tensor must be where the index says. shards [name] holds the shard's number. */
+/* Fails if a tensor is not in the shard that the index names. shards [name] holds the shard's number. */
 static ch_status check_index(const json_t *map, const json_t *shards, const char *where,
                              const ch_weights *weights, ch_error *error) {
   const char *tensor;
@@ -227,8 +227,8 @@ static ch_status unknown_tensor(const load_state *o, const char *name) {
   return tensor_error(o, CH_ERROR_FORMAT, name, what);
 }
 
-/* Tensors that other programs write and nobody reads, of any type: tables of frequencies, numbers of
-   positions, masks, and DeepSeek-V3's layers that predict further tokens, which come after the model's
+/* Returns true for tensors that other programs write and nothing reads, of any type: tables of frequencies,
+   numbers of positions, masks, and DeepSeek-V3's layers that predict further tokens, after the model's
    own. */
 static bool is_left_over(const ch_config *config, const char *name) {
   static const char *const buffers[] = {"inv_freq",   "original_inv_freq", "long_inv_freq", "cos_cached",
@@ -294,7 +294,7 @@ static ch_status find_used(const load_state *o, const char *name, bool *used,
   return CH_OK;
 }
 
-/* The tensor of the file that holds a row as a part: one expert, some rows, or some columns. */
+/* Describes the tensor of the file of which a row is a part: one expert, some rows, or some columns. */
 static ch_param whole_of(const ch_param *row, const ch_tensor_place *place, const char *name) {
   ch_param whole = *row;
   whole.name = name;
@@ -309,7 +309,7 @@ static ch_param whole_of(const ch_param *row, const ch_tensor_place *place, cons
   return whole;
 }
 
-/* The part of a stored tensor that a row is; where it is transposed, what its expert has of it. */
+/* Finds the part of a stored tensor that a row is. If it is transposed, finds the expert's whole part. */
 static ch_status take_part(const load_state *o, const ch_param *row, const ch_tensor_place *place,
                            const ch_stored_tensor *found, ch_stored_tensor *part) {
   const ch_tensor *tensor = &found->tensor;
@@ -325,8 +325,8 @@ static ch_status take_part(const load_state *o, const ch_param *row, const ch_te
   return CH_OK;
 }
 
-/* A half of a matrix of experts in MXFP4, [experts, rows, columns / 32] scales or as many blocks of 16 bytes:
-   the expert's part of it. */
+/* Finds an expert's part of the scales or blocks of a matrix of experts in MXFP4: [experts, rows, columns /
+   32] scales, or as many blocks of 16 bytes. */
 static ch_status find_mxfp4(const load_state *o, const ch_param *row, const ch_tensor_place *place,
                             const char *half, int64_t bytes, bool *used, const ch_stored_tensor **found,
                             const char **part) {
@@ -408,7 +408,7 @@ static ch_status match_layout(load_state *o) {
 
 /* --- conversion ----------------------------------------------------------------------------------------- */
 
-/* Numbers in MXFP4 are numbers in BF16 too. */
+/* Returns the type of a loaded tensor. Every number in MXFP4 is a number in BF16. */
 static ch_dtype wanted_dtype(const ch_param *row, const ch_tensor *stored, ch_weights_mode mode) {
   if (mode == CH_WEIGHTS_F64) return CH_F64;
   if (stored->dtype == CH_U8) return mode == CH_WEIGHTS_MAPPED ? CH_BF16 : CH_F32;
@@ -421,7 +421,8 @@ static bool aligned(const void *data, ch_dtype dtype) {
   return ch_dtype_is_block_quantised(dtype) || (uintptr_t)data % ch_dtype_size(dtype) == 0;
 }
 
-/* Returns true if a row's values are copied. Small ones always are: the copy is where they are checked. */
+/* Returns true if a row's values are copied. Small ones always are, because they are checked when they are
+   copied. */
 static bool is_copied(const ch_param *row, const ch_tensor *stored, const ch_tensor_place *place,
                       ch_dtype wanted) {
   return row->always_real || place->transposed || wanted != stored->dtype ||
@@ -476,7 +477,7 @@ static bool copy_share(const ch_tensor *stored, const ch_tensor_place *place, co
   return finite;
 }
 
-/* A block as F32; false where its scale is no number. */
+/* Decodes a block as F32. Returns false if its scale is NaN. */
 static bool widen_mxfp4(const uint8_t *block, uint8_t scale, float *values) {
   static const float numbers[] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
   for (int i = 0; i < MXFP4_VALUES; i++) {
@@ -587,7 +588,7 @@ static ch_status fill(load_state *o, ch_weights_mode mode) {
   return copy_all(o);
 }
 
-/* Refuses the weights of what is no model of itself, or packed, by the last part of a tensor's name. */
+/* Fails for weights of an adapter, or packed weights, by the last part of a tensor's name. */
 static ch_status refuse_packed(const load_state *o) {
   static const char *const marks[][2] = {{"qweight", "GPTQ or AWQ"},
                                          {"qzeros", "GPTQ or AWQ"},

@@ -1,4 +1,4 @@
-/* Model directories: config.json, model.safetensors (or shards behind an index), tokenizer.json. */
+/* Model directories: config.json, model.safetensors (or shards with an index), tokenizer.json. */
 #ifndef CH_IO_MODEL_FILES_H
 #define CH_IO_MODEL_FILES_H
 
@@ -17,9 +17,9 @@ typedef struct ch_weights {
 
 /* The purpose for which the caller opens the weights. */
 typedef enum ch_weights_mode {
-  /* inference: matrices stay mapped as they are stored; vectors (and always_real ones) are F32 */
+  /* inference: matrices stay mapped in their stored type; vectors (and always_real ones) are F32 */
   CH_WEIGHTS_MAPPED,
-  CH_WEIGHTS_F32, /* everything F32 (mapped where it already is) */
+  CH_WEIGHTS_F32, /* everything F32 (mapped if it already is) */
   CH_WEIGHTS_F64  /* everything double: the reference path */
 } ch_weights_mode;
 
@@ -32,14 +32,14 @@ typedef enum ch_weights_mode {
 ch_status ch_weights_open(const char *directory, const ch_config *config, const ch_params *params,
                           ch_weights_mode mode, ch_weights *weights, ch_error *error);
 void ch_weights_close(ch_weights *weights);
-/* Lets go of mapped memory, as ch_map_forget; what the weights own stays. */
+/* Releases mapped memory, like ch_map_forget; memory that the weights own stays. */
 void ch_weights_forget(const ch_weights *weights, const void *data, size_t bytes);
-/* The first half of that: opens the files and reads their headers; `tensors` stays NULL. */
+/* Opens the files and reads their headers, the first half of loading. `tensors` stays NULL. */
 ch_status ch_weights_find(const char *directory, ch_weights *weights, ch_error *error);
 
-/* Reads a configuration as ch_config_read, and corrects "tie_word_embeddings" by the weights of the
-   directory, if there are any: a head in the files whose values are not the embedding's is the model's own
-   head. */
+/* Reads a configuration like ch_config_read, and corrects "tie_word_embeddings" by the weights of the
+   directory, if there are any: if the files have a head with other values than the embedding, the model has
+   its own head. */
 ch_status ch_config_read_stored(const char *path, ch_config *config, ch_error *error);
 
 /* Declares the tensors of a model (ch_model_declare); shapes that the configuration leaves open
@@ -58,11 +58,11 @@ typedef ch_status ch_tensor_put(void *context, int index, ch_dtype dtype, ch_wri
    them: dtypes [params->count]. */
 ch_status ch_weights_write(const char *directory, const ch_params *params, const ch_dtype *dtypes,
                            ch_tensor_put *put, void *context, ch_error *error);
-/* Writes DIR/config.json, whose layout is that of config->model_type, ours or a Hugging Face family's. Last
-   of all: a directory without it is no model. */
+/* Writes DIR/config.json in the layout of config->model_type, ours or a Hugging Face family's. Call it last:
+   a directory without it is not a model. */
 ch_status ch_config_store(const char *directory, const ch_config *config, ch_error *error);
 typedef struct ch_model_writing {
-  const ch_weights *read; /* mappings that tensors may be in, released as they are written; or NULL */
+  const ch_weights *read; /* mappings that may hold tensors; their pages are released once written. Or NULL */
   ch_status (*step)(void *context, const char *what, double done, double total,
                     ch_error *error); /* bytes; not CH_OK ends the writing with it; or NULL */
   void *context;

@@ -10,8 +10,8 @@
 #include "tensor/encode_blocks.h"
 #include "tensor/kernels.h"
 
-/* Elements converted at once: so few that the kernels do not call for more threads, whose start would cost
-   more. */
+/* Elements converted at once. They are few enough that the kernels do not start more threads, which would be
+   slower. */
 enum { PIECE = 1 << 13, STEP_VALUES = 1 << 22 /* encoded between two steps */ };
 /* Bytes between two steps. */
 static const size_t stride = (size_t)16 << 20;
@@ -38,8 +38,8 @@ static void widen(const char *stored, ch_dtype dtype, int64_t n, bool wide, doub
   ch_kernels_best(wide ? CH_F64 : CH_F32)->convert_from(ch_team_here(), n, stored, dtype, out);
 }
 
-/* The largest magnitude of n values of F32; NaN if one is not finite. Magnitudes are in the order of their
-   bits. */
+/* Returns the largest magnitude of n values of F32, or NaN if one is not finite. It compares bits, which have
+   the order of magnitudes. */
 static double largest_of_floats(const float *values, int64_t n) {
   uint32_t most = 0;
   for (int64_t i = 0; i < n; i++) {
@@ -53,7 +53,7 @@ static double largest_of_floats(const float *values, int64_t n) {
   return isfinite(value) ? (double)value : NAN;
 }
 
-/* The largest magnitude of n values, F64 where they are wide and else F32; NaN if one is not finite. */
+/* Returns the largest magnitude of n values, F64 if `wide` and else F32; NaN if one is not finite. */
 static double largest(const double *values, bool wide, int64_t n) {
   double most = 0;
   if (!wide) return largest_of_floats((const float *)(const void *)values, n);
@@ -69,8 +69,8 @@ static ch_status damaged(const converter *convert, int index, ch_error *error) {
                  convert->params->rows[index].name);
 }
 
-/* Checks n values that were stored in convert->out: a type with a smaller range turned finite values
-   into infinities, whose largest was `most`. */
+/* Checks n values that were stored in convert->out: a type with a smaller range turns finite values into
+   infinities. `most`: the largest value. */
 static ch_status check_stored(converter *convert, int index, ch_dtype dtype, bool wide, int64_t n,
                               double most, ch_error *error) {
   const double most_of_bf16 = 0x1.FFp127;
@@ -112,7 +112,7 @@ static ch_status copy_tensor(converter *convert, int index, ch_writer *writer, c
   return CH_OK;
 }
 
-/* Rows are whole blocks, and PIECE of them. */
+/* Converts a tensor piece by piece. Rows are whole blocks, and so is PIECE. */
 static ch_status convert_tensor(converter *convert, int index, ch_dtype dtype, ch_writer *writer,
                                 ch_error *error) {
   const ch_tensor *tensor = &convert->tensors[index];

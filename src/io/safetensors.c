@@ -37,15 +37,15 @@ static char next_token(reader *r) {
   return r->at < r->end ? *r->at : 0;
 }
 
-/* The end of the string that starts at `p`, past its closing quote; NULL when it does not end. */
+/* Returns the end of the string that starts at `p`, past its closing quote, or NULL if it does not end. */
 static const char *skip_string(const char *p, const char *end) {
   for (p++; p < end && *p != '"'; p++)
     if (*p == '\\') p++;
   return p < end ? p + 1 : NULL;
 }
 
-/* The end of the object that starts at `p`; NULL when it does not end or nests deeper than any header
-   does. */
+/* Returns the end of the object that starts at `p`, or NULL if it does not end or nests deeper than any
+   header does. */
 static const char *skip_object(const char *p, const char *end) {
   int depth = 0;
   while (p < end) {
@@ -86,8 +86,8 @@ static ch_status bad_tensor(const reader *r, const char *name, const char *forma
                  ch_json_quote(name, quoted, sizeof quoted), what);
 }
 
-/* Types that the format has and no model of ours. A file with a tensor of such a type is read, for the tensor
-   may be one that nobody needs. */
+/* Types of the format that no model of ours has. A file with a tensor of such a type is accepted, because the
+   model may not need the tensor. */
 static const struct foreign {
   const char *name;
   int bits;
@@ -101,7 +101,7 @@ static const struct foreign *foreign_named(const char *name) {
   return NULL;
 }
 
-/* The size is that of elements of so many bits, in whole bytes. */
+/* Reads a shape. *bytes: the size of elements of `bits` bits, in whole bytes. */
 static ch_status parse_shape(const reader *r, const char *name, const json_t *shape, int bits,
                              ch_tensor *tensor, uint64_t *bytes) {
   if (!json_is_array(shape)) return bad_tensor(r, name, "has no \"shape\", a list of sizes");
@@ -173,7 +173,7 @@ static ch_status parse_tensor(const reader *r, const char *name, const json_t *e
   return CH_OK;
 }
 
-/* Takes `name`. */
+/* Adds a tensor. Takes over `name`. */
 static ch_status add_tensor(reader *r, char *name, const json_t *entry) {
   ch_safetensors *file = r->file;
   if (file->count == r->capacity) {
@@ -207,7 +207,7 @@ static ch_status add_metadata(reader *r, const json_t *entry, const char *start,
   return r->file->metadata ? CH_OK : ch_no_memory(r->error);
 }
 
-/* "name": {...} */
+/* Reads "name": {...}. */
 static ch_status parse_entry(reader *r) {
   const char *start = r->at, *end = next_token(r) == '"' ? skip_string(r->at, r->end) : NULL;
   if (!end) return bad_header(r, "is not valid JSON: a tensor's name is needed");
@@ -264,7 +264,7 @@ static int by_name(const void *a, const void *b) {
   return strcmp(((const ch_stored_tensor *)a)->name, ((const ch_stored_tensor *)b)->name);
 }
 
-/* By place in the file; an empty tensor goes before the one that starts where it is. */
+/* Orders by place in the file. An empty tensor comes before the one that starts at its place. */
 static int by_place(const void *a, const void *b) {
   const ch_tensor *x = &((const ch_stored_tensor *)a)->tensor, *y = &((const ch_stored_tensor *)b)->tensor;
   if (x->data != y->data) return (uintptr_t)x->data < (uintptr_t)y->data ? -1 : 1;
@@ -272,7 +272,7 @@ static int by_place(const void *a, const void *b) {
   return nx < ny ? -1 : nx > ny;
 }
 
-/* Tensors must tile the data: the official readers say so, and it is what finds overlaps. */
+/* Checks that tensors tile the data. The official readers require it, and it detects overlaps. */
 static ch_status check_tiling(const reader *r) {
   ch_safetensors *file = r->file;
   if (file->count) qsort(file->tensors, (size_t)file->count, sizeof *file->tensors, by_place);
@@ -392,7 +392,7 @@ const ch_stored_tensor *ch_safetensors_find(const ch_safetensors *file, const ch
 
 /* --- writing -------------------------------------------------------------------------------------------- */
 
-/* Wider elements first, else as given. Blocks begin with scales of two bytes. */
+/* Orders tensors with wider elements first, else as given. Blocks begin with scales of two bytes. */
 static void lay_out(const ch_stored_tensor *tensors, int64_t count, int64_t *order) {
   int64_t n = 0;
   for (size_t size = 8; size > 0; size /= 2)
@@ -402,7 +402,7 @@ static void lay_out(const ch_stored_tensor *tensors, int64_t count, int64_t *ord
     }
 }
 
-/* The metadata, an object of strings or NULL, with the types of block-quantised tensors added to it. */
+/* Writes the metadata, an object of strings or NULL, and adds the types of block-quantised tensors. */
 static void put_metadata(const char *metadata, const ch_stored_tensor *tensors, int64_t count,
                          ch_text *json) {
   size_t length = metadata ? strlen(metadata) : 0;
@@ -422,7 +422,7 @@ static void put_metadata(const char *metadata, const ch_stored_tensor *tensors, 
   ch_text_puts(json, count ? "}," : "}");
 }
 
-/* The type and shape as the header says them: blocks are bytes there. */
+/* Writes the shape as the header has it. Blocks are bytes there. */
 static const char *stored_shape(ch_tensor tensor, char *buffer, size_t size) {
   if (ch_dtype_is_block_quantised(tensor.dtype))
     tensor.shape[tensor.rank - 1] = (int64_t)ch_dtype_bytes(tensor.dtype, tensor.shape[tensor.rank - 1]);

@@ -28,7 +28,7 @@ typedef struct ch_safetensors {
    offsets in range, no overlaps, no holes, nothing left over. Reads the header alone, and needs memory in
    proportion to the number of tensors. Release with ch_safetensors_close (harmless after a failure). */
 ch_status ch_safetensors_open(const char *path, ch_safetensors *file, ch_error *error);
-/* Like ch_safetensors_open, on memory, for the fuzz target; `data` must outlive `file`. */
+/* Like ch_safetensors_open, for memory, for the fuzz target; `data` must outlive `file`. */
 ch_status ch_safetensors_parse(const void *data, size_t size, const char *where, ch_safetensors *file,
                                ch_error *error);
 void ch_safetensors_close(ch_safetensors *file);
@@ -40,14 +40,14 @@ ch_status ch_safetensors_write(const char *path, const ch_stored_tensor *tensors
                                const char *metadata, ch_error *error);
 /* Gives the bytes of tensor `index` of a list; they need to last until the next call. */
 typedef ch_status (*ch_tensor_maker)(void *context, int64_t index, const void **data, ch_error *error);
-/* Like ch_safetensors_write, with data that `make` gives, one tensor after the other in the order of
+/* Like ch_safetensors_write, with data from `make`, one tensor after the other in the order of
    ch_safetensors_layout. */
 ch_status ch_safetensors_write_made(const char *path, const ch_stored_tensor *tensors, int64_t count,
                                     const char *metadata, ch_tensor_maker make, void *context,
                                     ch_error *error);
-/* The first half of that, for writers that make the data as they go: appends length and header to `header`,
-   and fills order[count] with the sequence in which the tensors' bytes must follow. Data pointers are not
-   read. */
+/* Does the first half of writing, for writers that produce the data one tensor at a time: appends length and
+   header to `header`, and fills order[count] with the order in which the tensors' bytes must follow. Does not
+   read data pointers. */
 ch_status ch_safetensors_layout(const ch_stored_tensor *tensors, int64_t count, const char *metadata,
                                 ch_text *header, int64_t *order, ch_error *error);
 

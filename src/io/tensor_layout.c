@@ -43,7 +43,7 @@ static const rule outside[] = {
     {"gpt2", "model.norm", "transformer.ln_f", WHOLE, false},
 };
 
-/* The rule for the name that begins at `name` and ends before `suffix`, or NULL. */
+/* Returns the rule for the name that begins at `name` and ends before `suffix`, or NULL. */
 static const rule *rule_of(const rule *rules, size_t count, const char *layout, const char *name,
                            const char *suffix) {
   size_t length = (size_t)(suffix - name);
@@ -75,7 +75,7 @@ static bool place_of_gemma(const ch_param *param, ch_tensor_place *place) {
   return true;
 }
 
-/* "mlp.experts.3.gate_proj.weight" is "block_sparse_moe.experts.3.w1.weight" there. */
+/* Finds "mlp.experts.3.gate_proj.weight" as "block_sparse_moe.experts.3.w1.weight". */
 static bool place_of_mixtral(const ch_param *param, ch_tensor_place *place) {
   static const char *const names[][2] = {{".gate_proj.weight", ".w1.weight"},
                                          {".down_proj.weight", ".w2.weight"},
@@ -94,9 +94,9 @@ static bool place_of_mixtral(const ch_param *param, ch_tensor_place *place) {
   return true;
 }
 
-/* Of a layer of gpt-oss: the router's name, and an expert's part of "mlp.experts.gate_up_proj", [experts, D,
-   2 F] with gate and up side by side in every pair, "mlp.experts.down_proj", [experts, F, D], and of their
-   biases. */
+/* Finds a tensor of a layer of gpt-oss: the router's name, or an expert's part of "mlp.experts.gate_up_proj",
+   [experts, D, 2 F] with gate and up side by side in every pair, "mlp.experts.down_proj", [experts, F, D],
+   and of their biases. */
 static bool place_of_gpt_oss(const ch_config *c, const ch_param *param, ch_tensor_place *place) {
   int layer, expert;
   char matrix[16], kind[16];

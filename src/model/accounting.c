@@ -53,8 +53,8 @@ void ch_account_parameters(const ch_config *config, const ch_params *params, ch_
     account->parameters_active -= experts / config->moe.experts * (config->moe.experts - config->moe.active);
 }
 
-/* The name of the node's weight: a parameter among its inputs, or after an input that does not depend on
-   tokens. */
+/* Returns the name of the node's weight: a parameter among its inputs, or among the inputs of one that does
+   not depend on tokens. */
 static const char *weight_name(const ch_node *node, const bool *moves) {
   for (int i = 0; i < node->inputs; i++) {
     const ch_node *in = node->in[i];
@@ -66,7 +66,8 @@ static const char *weight_name(const ch_node *node, const bool *moves) {
   return NULL;
 }
 
-/* The figure that an operation's arithmetic adds to. Operations without a weight work on attention heads. */
+/* Returns the figure to which an operation's arithmetic is added. Operations without a weight work on
+   attention heads. */
 static double *term_of(const ch_node *node, const bool *moves, ch_flops *flops) {
   const char *name = weight_name(node, moves);
   if (!name || strstr(name, ".self_attn.") || strstr(name, ".linear_attn.") ||
@@ -76,8 +77,8 @@ static double *term_of(const ch_node *node, const bool *moves, ch_flops *flops) 
   return strstr(name, ".mlp.") ? &flops->feed_forward : &flops->lm_head;
 }
 
-/* FLOPs of a node per unit (token or image) of the graph, if a query sees `context` tokens. A streamed value
-   is computed once per run for each of these tokens. */
+/* Returns the FLOPs of a node per unit (token or image) of the graph, if a query sees `context` tokens. A
+   streamed value is computed once per run for each of these tokens. */
 static double arithmetic(ch_graph *graph, const ch_node *node, double context, double units) {
   graph->context = context;
   double flops = node->op->flops(node) / units;
@@ -94,9 +95,9 @@ static void mark_needed(const ch_graph *graph, const ch_node *root, bool *needed
     for (int k = 0; needed[i] && k < graph->nodes[i]->inputs; k++) needed[graph->nodes[i]->in[k]->id] = true;
 }
 
-/* FLOPs per unit of the graph, if a query sees `context` tokens. What grows with the context counts as
-   attention_context, the rest by its weight. moves: whether a value depends on the tokens; values that do not
-   are computed once, when a model is loaded. */
+/* Counts FLOPs per unit of the graph, if a query sees `context` tokens. Terms that grow with the context
+   count as attention_context, the others by their weight. moves: true for values that depend on the tokens.
+   The others are computed once, when a model is loaded. */
 static void count_graph(ch_graph *graph, const bool *needed, double context, double units, bool *moves,
                         ch_flops *flops) {
   for (int i = 0; i < graph->count; i++) {
@@ -139,7 +140,7 @@ static ch_status count_flops(const ch_config *config, const ch_params *params, b
   return status;
 }
 
-/* Prefill and decoding, with matrices that were materialised when the model was opened (materialise.h,
+/* Counts prefill and decoding, with matrices that were materialised when the model was opened (materialise.h,
    CH_MATERIALISE_SERVING). */
 static ch_status count_serving(const ch_config *config, const ch_params *params, int64_t depth,
                                ch_account *account, ch_error *error) {

@@ -9,9 +9,10 @@
 #include "config/params.h"
 #include "graph/cache.h"
 
-/* The parameters_ members alone; the others are zero. */
+/* Fills the parameters_ members and sets the others to zero. */
 void ch_account_parameters(const ch_config *config, const ch_params *params, ch_account *account);
-/* params: the config's table. depth: tokens of context. cache: what it stores. */
+/* Fills all members. params: the config's table. depth: tokens of context. cache: the types that it
+   stores. */
 ch_status ch_account_model(const ch_config *config, const ch_params *params, int64_t depth,
                            ch_cache_types cache, ch_account *account, ch_error *error);
 /* Appends the account as a JSON object, with the depth and the name of the cache types that it is for;

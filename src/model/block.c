@@ -45,7 +45,7 @@ void ch_block_declare(ch_declaration *declaration) {
   declare_norm(declaration, ffn->after);
 }
 
-/* x through a norm of this layer, or x itself where there is none. */
+/* Applies a norm of this layer to x, or returns x if there is none. */
 static ch_node *normed(ch_builder *builder, ch_node *x, const char *norm) {
   char name[NAME_SIZE];
   if (!norm) return x;
@@ -53,7 +53,7 @@ static ch_node *normed(ch_builder *builder, ch_node *x, const char *norm) {
   return ch_model_norm(builder, x, name);
 }
 
-/* x with what a half of the block adds. */
+/* Adds the output of a half of the block to x. */
 static ch_node *added(ch_builder *builder, ch_node *x, ch_node *y) {
   double factor = builder->config->residual_multiplier;
   if (factor != 1 && y) y = ch_op_scale(builder->graph, y, factor);

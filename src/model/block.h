@@ -6,7 +6,7 @@
 
 /* Declares the tensors of the declaration's layer. */
 void ch_block_declare(ch_declaration *declaration);
-/* The layer being built. */
+/* Adds the block of the layer being built. */
 ch_node *ch_block(ch_builder *builder, ch_node *x);
 
 #endif

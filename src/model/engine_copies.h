@@ -17,12 +17,12 @@ typedef struct ch_engine_copies {
   size_t result_bytes;
 } ch_engine_copies;
 
-/* The tensors in `memory`: those that are there already as they are, others as copies, created on the first
-   call with this `given`. */
+/* Returns the tensors in `memory`. Those that are already there are used in place; others are copied on the
+   first call with this `given`. */
 ch_status ch_engine_copies_tensors(ch_engine_copies *placed, const ch_value_memory *memory, int count,
                                    const ch_tensor *given, const ch_tensor **tensors, ch_error *error);
-/* Room for `bytes` in `memory`, and for `result_bytes` on the host: placed->block, placed->result. What they
-   held is lost when they have to grow. */
+/* Reserves `bytes` in `memory` and `result_bytes` on the host: placed->block, placed->result. Their contents
+   are lost when they grow. */
 ch_status ch_engine_copies_reserve(ch_engine_copies *placed, const ch_value_memory *memory, size_t bytes,
                                    size_t result_bytes, ch_error *error);
 void ch_engine_copies_free(ch_engine_copies *placed);

@@ -28,7 +28,7 @@ bool ch_materialise_changes(const ch_config *config, const ch_params *params, ch
   return sharing->type != CH_SHARING_NONE || ch_count_residuals(params) > 0;
 }
 
-/* Returns true if a graph asks for the whole product of a projection's factors:
+/* Returns true if a graph reads the whole product of a projection's factors:
    "model.layers.0.self_attn.{name}.b.weight". */
 static bool asks_for_product(const ch_graph *graph, const char *name) {
   char factor[80];
@@ -117,7 +117,7 @@ static bool joins_residual(const materialisation *r, const made_row *row) {
          !ch_has_residual(&r->to->params, row->layer, row->name);
 }
 
-/* A layer's matrix that is one of the atoms: a view of it. */
+/* Returns true if a layer's matrix is one of the atoms, and makes *tensor a view of that atom. */
 static bool is_view(const materialisation *r, const made_row *row, ch_tensor *tensor) {
   if (joins_residual(r, row)) return false;
   int index = atoms_row(r, row);
@@ -133,7 +133,7 @@ static bool is_view(const materialisation *r, const made_row *row, ch_tensor *te
   return true;
 }
 
-/* The type that a computed tensor gets. */
+/* Returns the type of a computed tensor. */
 static ch_dtype type_of(const materialisation *r, const made_row *row, const ch_param *param) {
   int index = atoms_row(r, row);
   ch_dtype real = r->engine.kernels->dtype;
@@ -162,7 +162,7 @@ static ch_status run_graph(materialisation *r, ch_graph *graph, ch_node *root, i
     const ch_tensor *stored = ch_run_param(&run, root);
     if (value && stored && stored->dtype != r->engine.kernels->dtype)
       r->engine.kernels->convert_from(&r->engine.team, count, value, stored->dtype,
-                                      to->data); /* a matrix of its own, widened */
+                                      to->data); /* a separate matrix, widened */
     else if (value)
       r->engine.kernels->convert_to(&r->engine.team, count,
                                     value + (size_t)(row * count) * ch_dtype_size(r->engine.kernels->dtype),

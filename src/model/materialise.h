@@ -7,10 +7,11 @@
 
 typedef enum ch_materialise_for {
   CH_MATERIALISE_INFERENCE, /* coefficients instead of the MLP and block embeddings that compute them */
-  /* what decodes fastest: sums of atoms and residuals as matrices in the type of their terms; an atom that is
-     a layer's matrix stays where it is, and so do low-rank factors unless decoding needs their product */
+  /* the form that decodes fastest: sums of atoms and residuals as matrices in the type of their terms. An
+     atom that is a layer's matrix is not copied, and low-rank factors remain unless decoding needs their
+     product */
   CH_MATERIALISE_SERVING,
-  CH_MATERIALISE_DENSE, /* every projection a matrix of its own, computed ones in F32 (or F64) */
+  CH_MATERIALISE_DENSE, /* every projection as a separate matrix, computed ones in F32 (or F64) */
   /* for timing only: every projection a matrix, an atom in place of a sum; the results are meaningless */
   CH_MATERIALISE_STAND_IN
 } ch_materialise_for;
@@ -27,8 +28,8 @@ typedef struct ch_materialised_model {
 int64_t ch_count_residuals(const ch_params *params);
 /* Returns true if materialising the model changes its tensors. */
 bool ch_materialise_changes(const ch_config *config, const ch_params *params, ch_materialise_for as);
-/* params, tensors [params->count]: the model's own; they must outlive the result, which ch_materialised_model_free
-   releases. */
+/* Materialises a model's shared matrices. params, tensors [params->count]: the model's own; they must outlive
+   the result. Release it with ch_materialised_model_free. */
 ch_status ch_materialise(const ch_config *config, const ch_params *params, const ch_tensor *tensors,
                          ch_materialise_for as, ch_materialised_model *materialised, ch_error *error);
 void ch_materialised_model_free(ch_materialised_model *materialised);

@@ -5,7 +5,7 @@
 #include "attention/mechanism.h"
 
 bool ch_moe_in_layer(const ch_config *config, int layer);
-/* How many layers before `layer` have one; before num_hidden_layers: all that there are. */
+/* Returns the number of layers before `layer` that have experts; for num_hidden_layers, of all that do. */
 int ch_moe_layers_before(const ch_config *config, int layer);
 void ch_moe_declare(ch_declaration *declaration);
 ch_node *ch_moe(ch_builder *builder, ch_node *x);

@@ -8,7 +8,7 @@
 
 const char ch_ffn_swiglu[] = "silu";
 
-/* As Hugging Face's models use these names: "silu" with a gate, "gelu", "relu" and "relu2" without. */
+/* Hugging Face's meaning of these names: "silu" with a gate, "gelu", "relu" and "relu2" without. */
 static const ch_ffn_kind kinds[] = {
     {ch_ffn_swiglu, "SwiGLU", .gated = true, .gate = ch_op_swiglu},
     {"gelu", "GELU", .activation = ch_op_gelu},
@@ -84,7 +84,7 @@ ch_node *ch_ffn_bias(ch_builder *builder, const char *name) {
   return ch_builder_param(builder, full);
 }
 
-/* With the bias, if one was declared. */
+/* Multiplies by a projection and adds its bias, if one was declared. */
 static ch_node *project(ch_builder *builder, ch_node *x, const char *part, const char *name) {
   char matrix[64], full[NAME_SIZE];
   snprintf(matrix, sizeof matrix, "%s%s", part, name);
@@ -93,7 +93,7 @@ static ch_node *project(ch_builder *builder, ch_node *x, const char *part, const
   return ch_op_linear(builder->graph, x, ch_ffn_param(builder, matrix), bias);
 }
 
-/* The input of the network's last product. */
+/* Returns the input of the network's last product. */
 static ch_node *activate(ch_builder *builder, const ch_ffn_kind *kind, ch_node *gate, ch_node *up) {
   ch_graph *graph = builder->graph;
   const ch_swiglu_clamps clamps = ch_ffn_clamps(builder->config);

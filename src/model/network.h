@@ -14,22 +14,23 @@ typedef struct ch_ffn_kind {
   ch_node *(*gate)(ch_graph *graph, ch_node *gate, ch_node *up); /* f(gate) * up in one operation, or NULL */
 } ch_ffn_kind;
 
-/* The names of all kinds, NULL-terminated; the first is the default of models of text. */
+/* Returns the names of all kinds, NULL-terminated. The first is the default of text models. */
 const char *const *ch_ffn_names(void);
-/* The kind of a validated config. */
+/* Returns the kind of a validated config. */
 const ch_ffn_kind *ch_ffn_of(const ch_config *config);
 /* "silu", SwiGLU: the kind that experts are, if they are not of the kind with clamps. */
 extern const char ch_ffn_swiglu[];
-/* The clamps of a config whose networks have them. */
+/* Returns the clamps of a config whose networks have them. */
 ch_swiglu_clamps ch_ffn_clamps(const ch_config *config);
 
-/* One network of a kind and width: the tensors "model.layers.{i}.mlp.{part}{gate,up,down}_proj.weight",
-   without the gate if the kind has none, and their ".bias" if `biased`. counted: what `info` counts the
-   matrices as. */
+/* Declares one network of a kind and width: the tensors
+   "model.layers.{i}.mlp.{part}{gate,up,down}_proj.weight", without the gate if the kind has none, and their
+   ".bias" if `biased`. counted: the kind of parameter that `info` counts them as. */
 void ch_network_declare(ch_declaration *declaration, const ch_ffn_kind *kind, ch_param_kind counted,
                         const char *part, int64_t width, bool biased);
 ch_node *ch_network(ch_builder *builder, const ch_ffn_kind *kind, ch_node *x, const char *part);
-/* The leaf of "model.layers.{i}.mlp.{name}.weight"; NULL and a graph error if it was not declared. */
+/* Returns the leaf of "model.layers.{i}.mlp.{name}.weight", or NULL and a graph error if it was not
+   declared. */
 ch_node *ch_ffn_param(ch_builder *builder, const char *name);
 /* Like ch_ffn_param, for "model.layers.{i}.mlp.{name}.bias". */
 ch_node *ch_ffn_bias(ch_builder *builder, const char *name);

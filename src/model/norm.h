@@ -11,15 +11,15 @@ typedef struct ch_norm_kind {
   ch_node *(*build)(const ch_builder *builder, ch_node *x, ch_node *weight, ch_node *bias);
 } ch_norm_kind;
 
-/* The names of all kinds, NULL-terminated; the first is the default of models of text. */
+/* Returns the names of all kinds, NULL-terminated. The first is the default of text models. */
 const char *const *ch_norm_names(void);
 
 /* Declares the norm "{name}.weight" with its "{name}.bias" if the kind has one. */
 void ch_model_norm_declare(const ch_config *config, ch_params *params, const char *name);
 ch_node *ch_model_norm(ch_builder *builder, ch_node *x, const char *name);
 
-/* The norm before the head, "model.norm". Models whose blocks end in a norm have none: x is returned as it
-   is. */
+/* Declares the norm before the head, "model.norm". Models whose blocks end in a norm have none; ch_final_norm
+   then returns x. */
 void ch_final_norm_declare(const ch_config *config, ch_params *params);
 ch_node *ch_final_norm(ch_builder *builder, ch_node *x);
 

@@ -161,8 +161,8 @@ static ch_status check_cache(const ch_runner *runner, const ch_cache *cache, ch_
   return CH_OK;
 }
 
-/* Places in the sequence; learned ones are counted in each document anew, as rotations are by their
-   differences. */
+/* Sets the positions of tokens. Learned positions start at 0 in each document. Rotations need not, because
+   only differences of positions matter. */
 static ch_status set_positions(ch_runner *runner, const ch_runner_call *call, ch_error *error) {
   int64_t length = runner->shape.length;
   for (int64_t s = 0; s < runner->shape.sequences; s++) {

@@ -24,23 +24,25 @@ typedef struct ch_engine {
   ch_profile *profile;            /* filled by every run when not NULL; owned by the caller */
 } ch_engine;
 
-/* dtype: CH_F32 (the fastest kernels there are) or CH_F64 (the reference path). The team has as many threads
-   as OpenMP would give the calling thread now (ch_team_of); ch_engine_init_threads has a parameter for it. */
+/* Initialises an engine. dtype: CH_F32 (the fastest kernels) or CH_F64 (the reference path). The team has as
+   many threads as OpenMP would give the calling thread now (ch_team_of). ch_engine_init_threads has a
+   parameter for it. */
 ch_status ch_engine_init(ch_engine *engine, ch_dtype dtype, ch_error *error);
 ch_status ch_engine_init_threads(ch_engine *engine, ch_dtype dtype, int threads, ch_error *error);
-/* An engine that computes in the host's memory, for work that looks at values as they are computed. */
+/* Initialises an engine that computes in the host's memory, for work that reads values during a run. */
 ch_status ch_engine_init_host(ch_engine *engine, ch_dtype dtype, ch_error *error);
 void ch_engine_free(ch_engine *engine);
-/* From here on runs of the engine ask `stop` (or NULL) whether to end with CH_ERROR_INTERRUPTED, and report
-   their progress to `share` (or NULL). Both NULL: neither. The engine must not move in memory meanwhile. */
+/* Sets callbacks for the engine's runs. A run ends with CH_ERROR_INTERRUPTED when `stop` (or NULL) returns
+   true, and reports its progress to `share` (or NULL). While one is set, the engine must not move in
+   memory. */
 void ch_engine_watch(ch_engine *engine, ch_stop_test stop, void (*share)(void *context, double share),
                      void *context);
 
-/* A cache for models of this configuration, in the memory of the engine's kernels. Release with
+/* Creates a cache for models of this configuration in the memory of the engine's kernels. Release it with
    ch_cache_free. */
 ch_status ch_engine_cache(const ch_engine *engine, const ch_config *config, int64_t sequences,
                           int64_t capacity, const ch_cache_types *types, ch_cache **cache, ch_error *error);
-/* Like ch_engine_cache, but layers with a sliding window keep all tokens, so that sequences can go back to
+/* Like ch_engine_cache, but layers with a sliding window store all tokens, so that sequences can go back to
    any of them. For graphs whose `capacity` is 0. */
 ch_status ch_engine_whole_cache(const ch_engine *engine, const ch_config *config, int64_t sequences,
                                 int64_t capacity, const ch_cache_types *types, ch_cache **cache,
@@ -76,13 +78,14 @@ typedef struct ch_runner_call {
    the host) holds the root until the next run of any runner of the engine. */
 ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const void **value, ch_error *error);
 
-/* The sums to which every micro-batch adds (ch_plan_gradient_sums), and the address of one of them. */
+/* Returns the sums to which every micro-batch adds (ch_plan_gradient_sums). ch_runner_gradient_sum returns
+   the address of one of them. */
 const ch_gradient_sum *ch_runner_gradient_sums(const ch_runner *runner, int *count);
 void *ch_runner_gradient_sum(const ch_runner *runner, void *const *gradients, int sum);
 
-/* Columns of the root. */
+/* Returns the columns of the root. */
 int64_t ch_runner_columns(const ch_runner *runner);
-/* FLOPs of one forward pass. */
+/* Returns the FLOPs of one forward pass. */
 double ch_runner_flops(const ch_runner *runner);
 
 #endif

@@ -35,7 +35,7 @@ typedef struct ch_model_graph {
   bool trainable;       /* gradients of the parameters are wanted */
   bool cached;          /* keys and values go through a cache; queries see what it holds */
   ch_cache_types cache; /* what that cache stores */
-  /* its tokens per sequence, of which layers that slide keep a ring; 0: they keep all tokens */
+  /* its tokens per sequence, for which layers that slide have a ring; 0: they store all tokens */
   int64_t capacity;
   int64_t context;        /* tokens that a text may have; 0: capacity or, without any, length */
   bool gates_known;       /* ch_builder's; graphs with a cache only */

@@ -9,8 +9,8 @@ static const char patch_weight[] = "model.patch_embed.weight", patch_bias[] = "m
                   class_token[] = "model.cls_token", positions[] = "model.position_embeddings",
                   head_weight[] = "classifier.weight", head_bias[] = "classifier.bias";
 
-/* Learned rows start as embeddings do, and nothing pulls them to zero. They are added to tokens, and so read
-   as real numbers whatever the file holds. */
+/* Sets how learned rows start: as embeddings do, without weight decay. They are added to tokens, so they are
+   read as F32 (or F64) whatever the file holds. */
 static void learned(const ch_config *c, ch_params *params, int index) {
   if (index < 0) return;
   params->rows[index].always_real = true;

@@ -1,18 +1,18 @@
-/* The Vision Transformer: the layers before and behind the blocks of a model of images. */
+/* The Vision Transformer: the layers before and after the blocks of a model of images. */
 #ifndef CH_MODEL_VIT_H
 #define CH_MODEL_VIT_H
 
 #include "attention/mechanism.h"
 #include "model/transformer.h"
 
-/* "model.patch_embed" (a linear over flattened patches [C, patch, patch]), "model.cls_token" and
-   "model.position_embeddings"; and "classifier" over the class token. */
+/* Declares "model.patch_embed" (a linear over flattened patches [C, patch, patch]), "model.cls_token" and
+   "model.position_embeddings"; ch_vit_declare_head declares "classifier" over the class token. */
 void ch_vit_declare_embedding(const ch_config *config, ch_params *params);
 void ch_vit_declare_head(const ch_config *config, ch_params *params);
 
-/* Pixels -> the tokens of all images, the class token first. */
+/* Computes the tokens of all images from pixels, the class token first. */
 ch_node *ch_vit_embedding(ch_builder *builder);
-/* Tokens behind the last block -> what the shape's head says of each image. */
+/* Computes the head's output for each image from the tokens after the last block. */
 ch_node *ch_vit_head(ch_builder *builder, ch_node *x, const ch_model_graph *shape);
 
 #endif

@@ -1,4 +1,4 @@
-/* How a rank that fails in the middle of common work stops the others.
+/* Stops the other ranks when one fails in the middle of common work.
  *
  * Work begins with ch_alarm_reset and ends with ch_alarm_agree, on every rank. A rank that fails raises the alarm. The
  * others poll it while they work or wait, and abort. All of them reach the agreement, which also receives the messages
@@ -9,14 +9,14 @@
 #include "ranks/ranks.h"
 
 typedef struct ch_alarm {
-  ch_rank_group *ranks; /* NULL: nobody to tell */
+  ch_rank_group *ranks; /* NULL: there are no other ranks */
   int tag;              /* of its messages, and of no others */
   bool raised, heard;   /* by this rank, and of another one */
   ch_transfer *out;     /* [ranks] */
   int32_t *raisers;     /* [ranks] */
 } ch_alarm;
 
-/* Release with ch_alarm_free. */
+/* Creates an alarm. Release with ch_alarm_free. */
 ch_status ch_alarm_create(ch_alarm *alarm, ch_rank_group *ranks, int tag, ch_error *error);
 void ch_alarm_free(ch_alarm *alarm);
 void ch_alarm_reset(ch_alarm *alarm);
@@ -24,7 +24,8 @@ void ch_alarm_reset(ch_alarm *alarm);
 void ch_alarm_raise(ch_alarm *alarm);
 /* Returns true if another rank has raised it. */
 bool ch_alarm_rings(ch_alarm *alarm);
-/* ch_agree on the status of all ranks. Aborting because another rank failed does not count as this rank's failure. */
+/* Agrees on the status of all ranks. Aborting because another rank failed does not count as this rank's
+   failure. */
 ch_status ch_alarm_agree(ch_alarm *alarm, ch_status status, ch_error *error);
 
 #endif

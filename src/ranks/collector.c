@@ -1,4 +1,4 @@
-/* Collects data in messages of one size, which begin with the number of bytes that are used. */
+/* Collects data in messages of one size. Each begins with the number of bytes in use. */
 #include "ranks/collector.h"
 
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static ch_status give(ch_collector *c, int to, const void *data, size_t bytes, s
   return CH_OK;
 }
 
-/* A message that waits is received whole: only waiting for one can be ended. */
+/* Receives a message that has arrived. This cannot be interrupted; only waiting for one can. */
 static void receive(ch_collector *c, int from, size_t bytes) {
   ch_transfer in = {0};
   ch_ranks_receive(c->ranks, from, c->tag + from, c->received, bytes, &in);

@@ -29,17 +29,17 @@ typedef struct ch_collector {
 /* Adds the data of one rank to what this rank keeps. */
 typedef ch_status ch_collector_take(void *context, const void *data, size_t bytes, ch_error *error);
 
-/* `tag` and the numbers after it, one for each rank, are for its messages alone. Release with
-   ch_collector_free. */
+/* Creates a collector. Its messages use `tag` and the numbers after it, one for each rank, exclusively.
+   Release with ch_collector_free. */
 ch_status ch_collector_create(ch_collector *collector, ch_rank_group *ranks, int tag, ch_stop_test stop,
                               void *context, ch_error *error);
-/* Every rank, at the same point: rank `to` processes data [bytes] of the ranks below `givers`, in their
-   order; others return when theirs is sent. No rank gives more than `most` bytes. CH_ERROR_INTERRUPTED:
-   waiting was ended. */
+/* Every rank calls it at the same point. Rank `to` processes data [bytes] of the ranks below `givers`, in
+   their order; the others return when theirs is sent. No rank sends more than `most` bytes. Fails with
+   CH_ERROR_INTERRUPTED if waiting was stopped. */
 ch_status ch_collect(ch_collector *collector, int to, int givers, const void *data, size_t bytes, size_t most,
                      ch_collector_take *take, void *context, ch_error *error);
-/* Every rank, after an agreement on what came of the work: nothing is on its way any more. With a failure,
-   what was sent and not taken is received and dropped. */
+/* Every rank calls it after an agreement on the result. No message is pending afterwards. After a failure,
+   unprocessed messages are received and dropped. */
 void ch_collector_settle(ch_collector *collector, ch_status status);
 void ch_collector_free(ch_collector *collector);
 

@@ -11,7 +11,7 @@
 #include "ranks/launch.h"
 #include "ranks/ranks.h"
 
-/* Where the build or the installation put the module; "" in a build without MPI. */
+/* The place where the build or the installation put the module; "" in a build without MPI. */
 #ifndef CH_MPI_MODULE_DIRECTORY
 #define CH_MPI_MODULE_DIRECTORY ""
 #endif
@@ -19,7 +19,7 @@ enum { BUILT_WITH_MPI = sizeof CH_MPI_MODULE_DIRECTORY > 1 };
 
 static const char module_name[] = "crosshead-mpi.so";
 
-/* The first of these variables that is a number, or `otherwise`. */
+/* Returns the first of these variables that is a number, or `otherwise`. */
 static int number_in(const char *const *names, int otherwise) {
   for (; *names; names++) {
     double number;
@@ -29,7 +29,8 @@ static int number_in(const char *const *names, int otherwise) {
   return otherwise;
 }
 
-/* How many processes the launcher started: Open MPI, MPICH (and Slurm with PMI-2), Slurm with PMIx. */
+/* Returns how many processes the launcher started: Open MPI, MPICH (and Slurm with PMI-2), Slurm with
+   PMIx. */
 static int expected_count(void) {
   static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", NULL};
   static const char *const tasks[] = {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", NULL};
@@ -45,8 +46,8 @@ int ch_launched_rank(void) {
 
 /* --- the module ----------------------------------------------------------------------------------------- */
 
-/* In the directory of this library or program; where an installed library has it, relative to the program;
-   where it was built to be installed. */
+/* Opens the module from CROSSHEAD_MPI, or else searches the directory of this library or program, its places
+   in an installation relative to the program, and the directory for which it was built. */
 static void *open_module(void) {
   static const char *const places[] = {"", "crosshead/", "../lib/crosshead/", NULL};
   const char *named = getenv("CROSSHEAD_MPI");

@@ -16,7 +16,7 @@ static uint64_t hash_file(const char *path) {
   return hash;
 }
 
-/* The program, and the library where that is not a part of it. */
+/* Returns the hash of the program, and of the library if that is a separate file. */
 static uint64_t hash_program(void) {
   Dl_info self;
   static const char mark;

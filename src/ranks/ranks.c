@@ -95,8 +95,8 @@ bool ch_ranks_done(const ch_rank_group *ranks, ch_transfer *transfer) {
   return !transfer->active;
 }
 
-/* A waiting rank leaves the processor to those that work, and after a while sleeps. A message in pieces needs
-   many calls in a row to make progress, so sleep comes late. */
+/* Yields the processor, and after a while sleeps. A message in pieces needs many calls in a row to progress,
+   so sleep comes late. */
 static void rest(int64_t calls) {
   enum { EAGER = 4000, PATIENT = 40000 };
   static const struct timespec nap = {0, 20000}, sleep = {0, 500000};
@@ -192,8 +192,8 @@ bool ch_ranks_decide(ch_rank_group *ranks, bool of_rank_0) {
   return decision;
 }
 
-/* The rank whose failure is reported: the first that failed otherwise than by an interruption, else the
-   first; -1: none failed. */
+/* Returns the rank whose failure is reported: the first that failed other than by an interruption, else the
+   first; -1 if none failed. */
 static int spokesman(const ch_rank_group *ranks) {
   int first = -1;
   for (int r = ranks->count - 1; r >= 0; r--) {

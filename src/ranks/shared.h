@@ -10,22 +10,22 @@ typedef struct ch_shared_work {
   ch_alarm alarm;
 } ch_shared_work;
 
-/* Every rank begins; an error on all, where `hash`, of the whole work, is not the same. Release with
+/* Every rank calls it to begin. Fails on all if `hash`, that of the whole work, differs. Release with
    ch_shared_end, also after a failure. */
 ch_status ch_shared_begin(ch_shared_work *shared, ch_rank_group *ranks, uint64_t hash, ch_error *error);
-/* The rank that does a piece, and whether it is this one. */
+/* ch_shared_owner returns the rank that does a piece; ch_shared_is_own returns true if it is this one. */
 int ch_shared_owner(const ch_shared_work *shared, int64_t piece);
 bool ch_shared_is_own(const ch_shared_work *shared, int64_t piece);
 /* Returns true if another rank has failed. */
 bool ch_shared_stops(ch_shared_work *shared);
-/* Every rank, with the status of its pieces: agrees, so that what fails on one ends all with its sentence. */
+/* Every rank calls it with the status of its pieces. A failure on one ends all with its message. */
 ch_status ch_shared_agree(ch_shared_work *shared, ch_status status, ch_error *error);
-/* After that: items [count], of which owners[i] has number i, become everyone's. */
+/* Call it after the agreement. Distributes items [count] to all ranks; rank owners[i] has item i. */
 ch_status ch_shared_join(ch_shared_work *shared, const int32_t *owners, int64_t count, void *items,
                          size_t bytes_each, ch_error *error);
-/* Before the agreement, for a part that rank 0 does alone: rank 0 says that it has done it, well or not, and
-   the others wait for that. They return false if `stop`, which may be NULL, ended their waiting; rank 0 then
-   hears the alarm. */
+/* For a part that rank 0 does alone, before the agreement. Rank 0 reports that it has finished or failed; the
+   others wait for that. They return false if `stop`, which may be NULL, ended their waiting; rank 0 then
+   receives the alarm. */
 bool ch_shared_await_first(ch_shared_work *shared, ch_stop_test stop, void *context);
 void ch_shared_end(ch_shared_work *shared);
 

@@ -14,7 +14,7 @@
 
 enum { MOST_BYTES = 1 << 16, GATHER_TAG = -1, BROADCAST_TAG = -2 };
 
-/* A message that nobody has taken yet. */
+/* A message that has not been received yet. */
 typedef struct stored_message {
   struct stored_message *next;
   int from, tag;
@@ -52,7 +52,7 @@ static void post(socket_group *o, int to, int tag, const void *data, size_t byte
     if (errno != EINTR) lose(to);
 }
 
-/* Takes what has come from one rank. */
+/* Reads the messages that have arrived from one rank. */
 static void fetch_from(socket_group *o, int from) {
   ssize_t size;
   while (o->sockets[from] >= 0 &&
@@ -150,7 +150,7 @@ static bool waits(void *context, int tag) {
   return false;
 }
 
-/* Nobody divides these ranks: each does work of its own. */
+/* Returns NULL. These ranks are never divided: each does separate work. */
 static void *split(void *context, int group, int *rank, int *count) {
   (void)context;
   (void)group;

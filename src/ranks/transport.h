@@ -13,8 +13,8 @@ typedef struct ch_transfer {
   bool active;     /* begun, and not known to be done */
 } ch_transfer;
 
-/* All calls return at once; what they begin is done when `done` says so, and until then its memory belongs to
-   it. Every rank of a group begins the same collective operations in the same order. Messages of one sender,
+/* All calls return at once. An operation is complete when `done` returns true; until then it owns its memory.
+   Every rank of a group begins the same collective operations in the same order. Messages of one sender,
    receiver and tag arrive in the order in which they were sent. A transport that loses a rank ends the
    process. */
 typedef struct ch_transport {
@@ -33,8 +33,8 @@ typedef struct ch_transport {
   void (*leave)(void *context);
 } ch_transport;
 
-/* The symbol "ch_mpi_open" of the module crosshead-mpi.so: joins the job that this process was started in.
-   Returns NULL and a reason where that is impossible. */
+/* The symbol "ch_mpi_open" of the module crosshead-mpi.so: joins the job in which this process was started.
+   Returns NULL and a reason if that is impossible. */
 typedef const ch_transport *(*ch_transport_opener)(void **context, int *rank, int *count,
                                                    const char **reason);
 #define CH_TRANSPORT_OPENER "ch_mpi_open"

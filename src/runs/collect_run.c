@@ -33,7 +33,7 @@ typedef struct run_reader {
   bool begun;
 } run_reader;
 
-/* --- lines ------------------------------------------------------------------------------------------------------- */
+/* --- lines ---------------------------------------------------------------------------------------------- */
 
 static bool add_point(points *p, int64_t tokens, double loss) {
   if (p->count == p->room) {
@@ -64,14 +64,14 @@ static double number_at(const json_t *object, const char *key) {
   return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-/* Tokens, or images. */
+/* Returns the tokens or images of a line, or -1. */
 static int64_t amount_of(const json_t *line) {
   const json_t *value = json_object_get(line, "tokens");
   if (!value) value = json_object_get(line, "images");
   return json_is_integer(value) ? json_integer_value(value) : -1;
 }
 
-/* The name of the mechanism of a configuration, which need not be spelled out there ("llama" says none). */
+/* Returns the name of the mechanism of a configuration. It need not be in the file ("llama" has none). */
 static const char *mechanism_of(const json_t *config) {
   const char *name = text_at(json_object_get(config, "attention"), "type");
   char *text = name || !config ? NULL : json_dumps(config, 0);
@@ -156,9 +156,9 @@ static ch_status read_log(run_reader *r, const char *path, ch_error *error) {
   return status;
 }
 
-/* --- results as runs ---------------------------------------------------------------------------------------- */
+/* --- results as runs ------------------------------------------------------------------------------------ */
 
-/* Means of equal stretches where there are more than MOST_POINTS. */
+/* Stores a curve. If it has more than MOST_POINTS points, stores means of equal stretches. */
 static ch_status keep_curve(const run_reader *r, const points *p, const ch_curve_point **kept, int64_t *count,
                             ch_error *error) {
   *count = p->count < MOST_POINTS ? p->count : MOST_POINTS;
@@ -184,7 +184,7 @@ static ch_status keep_curves(const run_reader *r, ch_error *error) {
   return CH_OK;
 }
 
-/* result.json without its curves. They are stored as points. */
+/* Stores result.json without its curves, which are stored as points. */
 static ch_status keep_results(const run_reader *r, const char *path, ch_error *error) {
   json_t *object = NULL;
   r->run->results = "{}";

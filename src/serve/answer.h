@@ -16,7 +16,7 @@ typedef struct ch_view {
 
 ch_view ch_view_of(const ch_exchange *exchange, int64_t index);
 
-/* "stop" or "length". */
+/* Returns "stop" or "length". */
 const char *ch_finish_reason(const ch_choice *choice);
 /* Appends the usage object, counting the tokens generated so far. */
 void ch_put_usage(ch_text *json, const ch_text_job *job);

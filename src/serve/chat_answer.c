@@ -23,7 +23,7 @@ static void put_probabilities(ch_text *out, const ch_view *view, const ch_token_
   ch_text_puts(out, "]}");
 }
 
-/* --- events ---------------------------------------------------------------------------------------------------------- */
+/* --- events --------------------------------------------------------------------------------------------- */
 
 static void open_event(ch_text *out, const ch_exchange *exchange, const ch_view *view) {
   ch_text_puts(out, "data: {");
@@ -88,7 +88,7 @@ static void end(ch_text *out, const ch_exchange *exchange) {
   ch_text_puts(out, "data: [DONE]\n\n");
 }
 
-/* --- the whole answer -------------------------------------------------------------------------------------------------- */
+/* --- the whole answer ----------------------------------------------------------------------------------- */
 
 static void put_choice(ch_text *out, const ch_view *view) {
   const ch_token_list *written = &view->choice->written;

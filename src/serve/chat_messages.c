@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "serve/request_body.h"
 
-/* Refuses a member of a message, naming its position. */
+/* Writes the place of a member of a message, for messages about it. */
 static void place_of(char place[64], size_t index, const char *member) {
   snprintf(place, 64, "messages[%zu]%s%s", index, *member ? "." : "", member);
 }

@@ -4,7 +4,7 @@
 
 #include "serve/answer.h"
 
-/* --- log-probabilities: four lists ------------------------------------------------------------------------------------ */
+/* --- log-probabilities: four lists ---------------------------------------------------------------------- */
 
 /* Consecutive tokens with their likeliest alternatives. */
 typedef struct part {
@@ -102,7 +102,7 @@ static int64_t shift_of(const ch_view *view) {
   return view->job->fields.echo ? (int64_t)echo_characters(view->prompt) : 0;
 }
 
-/* --- events ---------------------------------------------------------------------------------------------------------- */
+/* --- events --------------------------------------------------------------------------------------------- */
 
 /* Writes an event up to its log-probabilities. */
 static void open_event(ch_text *out, const ch_exchange *exchange, const ch_view *view, const char *piece,
@@ -172,7 +172,7 @@ static void end(ch_text *out, const ch_exchange *exchange) {
   ch_text_puts(out, "data: [DONE]\n\n");
 }
 
-/* --- the whole answer -------------------------------------------------------------------------------------------------- */
+/* --- the whole answer ----------------------------------------------------------------------------------- */
 
 static void put_choice(ch_text *out, const ch_view *view) {
   const ch_request_fields *fields = &view->job->fields;

@@ -1,5 +1,5 @@
-/* Watches every socket in an epoll set of its own. libmicrohttpd does not watch suspended connections, and
-   its timeouts restart with every byte. */
+/* Watches every socket in a separate epoll set. libmicrohttpd does not watch suspended connections, and its
+   timeouts restart with every byte. */
 #define _GNU_SOURCE
 #include "serve/connection_monitor.h"
 
@@ -48,7 +48,7 @@ typedef struct ch_monitor {
 } ch_monitor;
 enum { PLACES = CH_MOST_CONNECTIONS + 8 };
 
-/* --- what HTTP's thread says ------------------------------------------------------------------------------------------------ */
+/* --- what HTTP's thread says ---------------------------------------------------------------------------- */
 
 static void poke(ch_monitor *monitor) {
   const uint64_t one = 1;
@@ -139,7 +139,7 @@ void ch_monitor_end(ch_server *server, struct MHD_Connection *connection) {
   pthread_mutex_unlock(&server->monitor->lock);
 }
 
-/* --- what the thread sees ------------------------------------------------------------------------------------------------------ */
+/* --- what the thread sees ------------------------------------------------------------------------------- */
 
 /* Exchanges to process after the lock is released, each with a reference. */
 typedef struct found {
@@ -207,7 +207,7 @@ static double look(ch_monitor *monitor, double now, found *quiet) {
   return next;
 }
 
-/* --- the end ------------------------------------------------------------------------------------------------------------------------ */
+/* --- the end -------------------------------------------------------------------------------------------- */
 
 static void leave_all(ch_monitor *monitor, bool for_good) {
   found all = {.count = 0};

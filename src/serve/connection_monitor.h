@@ -7,8 +7,8 @@
 
 /* Starts the thread. The calling thread must block the signals that the settings' `stop` reports. */
 ch_status ch_monitor_start(ch_server *server, ch_error *error);
-/* Called when the server accepts requests. Before this call the signal to stop ends the program at once;
-   after it, the server drains. */
+/* Switches to serving. Before this call the signal to stop ends the program at once; after it, the server
+   drains. */
 void ch_monitor_serve(ch_server *server);
 /* Ends the thread. */
 void ch_monitor_stop(ch_server *server);

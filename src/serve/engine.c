@@ -15,7 +15,7 @@
    than MUCH_ALTOGETHER. */
 enum { MOST_PENDING = 1 << 20, FEW_PENDING = 64 << 10, MUCH_ALTOGETHER = 16 << 20 };
 
-/* --- what the generation reports -------------------------------------------------------------------------------------- */
+/* --- what the generation reports ------------------------------------------------------------------------ */
 
 /* Estimates the bytes of the event for one token. */
 static size_t event_bytes(const ch_text_job *job, size_t text, int32_t top) {
@@ -164,7 +164,7 @@ static bool take_event(const ch_event *event, void *user) {
   return go_on;
 }
 
-/* --- requests come and go ----------------------------------------------------------------------------------------------- */
+/* --- requests come and go ------------------------------------------------------------------------------- */
 
 static ch_generation_request request_of(const ch_request_fields *fields, const ch_prompt *prompt,
                                         ch_exchange *exchange) {

@@ -4,7 +4,7 @@
 
 #include "serve/server.h"
 
-/* The engine's thread: works until ch_engine_quit. */
+/* Runs the engine's thread until ch_engine_quit. */
 void ch_engine_run(ch_server *server);
 
 #endif

@@ -140,7 +140,7 @@ static void serve_choice(ch_exchange *exchange, int64_t index) {
   }
 }
 
-/* --- the stream -------------------------------------------------------------------------------------------------------- */
+/* --- the stream ----------------------------------------------------------------------------------------- */
 
 static void put_failure(ch_exchange *exchange, ch_text *out) {
   pthread_mutex_lock(&exchange->lock);

@@ -18,7 +18,7 @@
 
 enum { EVENT_BLOCK = 16 << 10, DISCARDED = 4 /* of the body limit: the most that is read and discarded */ };
 
-/* --- sending -------------------------------------------------------------------------------------------------------------- */
+/* --- sending -------------------------------------------------------------------------------------------- */
 
 static ssize_t read_events(void *user, uint64_t position, char *bytes, size_t most) {
   (void)position;
@@ -98,7 +98,7 @@ static enum MHD_Result send_reply(ch_exchange *exchange) {
   return queued;
 }
 
-/* --- the header ------------------------------------------------------------------------------------------------------------- */
+/* --- the header ----------------------------------------------------------------------------------------- */
 
 /* The headers that determine the length of the body. */
 typedef struct lengths {
@@ -121,7 +121,7 @@ static const char *header(const ch_exchange *exchange, const char *name) {
   return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
 }
 
-/* Refuses requests whose end a proxy could see elsewhere (request smuggling). */
+/* Refuses requests that a proxy could see end elsewhere (request smuggling). */
 static bool check_lengths(const ch_exchange *exchange, ch_refusal *refusal) {
   lengths l = {0};
   MHD_get_connection_values(exchange->connection, MHD_HEADER_KIND, note_length, &l);
@@ -201,7 +201,7 @@ static enum MHD_Result read_header(ch_exchange *exchange) {
   return send_reply(exchange);
 }
 
-/* --- the body ------------------------------------------------------------------------------------------------------------------ */
+/* --- the body ------------------------------------------------------------------------------------------- */
 
 static void refuse_body(ch_exchange *exchange, unsigned status, const char *code, const char *sentence) {
   ch_refusal refusal;
@@ -236,7 +236,7 @@ static enum MHD_Result read_body(ch_exchange *exchange, const char *data, size_t
   return MHD_YES;
 }
 
-/* --- requests -------------------------------------------------------------------------------------------------------------------- */
+/* --- requests ------------------------------------------------------------------------------------------- */
 
 static ch_exchange *begin(ch_server *server, struct MHD_Connection *connection, const char *url,
                           const char *method) {
@@ -332,7 +332,7 @@ static void on_connection(void *user, struct MHD_Connection *connection, void **
     ch_monitor_close(user, *context);
 }
 
-/* --- starting and ending ------------------------------------------------------------------------------------------------------------ */
+/* --- starting and ending -------------------------------------------------------------------------------- */
 
 ch_status ch_http_start(ch_server *server, int listener, ch_error *error) {
   server->daemon = MHD_start_daemon(

@@ -13,7 +13,7 @@
 
 enum { LARGEST_CONFIG = 64 << 20 };
 
-/* --- what does not change ------------------------------------------------------------------------------------------------------ */
+/* --- what does not change ------------------------------------------------------------------------------- */
 
 /* Returns the value of an integer member; 0 if it does not exist. */
 static json_int_t number_in(const json_t *object, const char *name) {
@@ -113,7 +113,7 @@ ch_status ch_info_prepare(ch_server *server, ch_error *error) {
   return failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory for the model's card") : CH_OK;
 }
 
-/* --- routes --------------------------------------------------------------------------------------------------------------------- */
+/* --- routes --------------------------------------------------------------------------------------------- */
 
 static void put_text(ch_text *to, const ch_text *from) {
   ch_text_put(to, from->data, from->size);
@@ -201,7 +201,7 @@ bool ch_get_tokenizer_info(ch_exchange *exchange, const char *rest, ch_refusal *
   return true;
 }
 
-/* --- the page: it is in the program, with the hashes of its script and its style -------------------------------------- */
+/* --- the page: it is in the program, with the hashes of its script and its style ------------------------ */
 
 extern const unsigned char ch_embedded_serve_page[], ch_embedded_serve_policy[];
 

@@ -36,7 +36,8 @@ static bool is_loopback(const address *a) {
   return IN6_IS_ADDR_LOOPBACK(&a->six.sin6_addr);
 }
 
-/* Connections inherit these options: keep-alive detects vanished peers, and small writes are sent at once. */
+/* Sets options that connections inherit: keep-alive detects vanished peers, and small writes are sent at
+   once. */
 static void set_options(int socket_) {
   const int on = 1, idle = 30, interval = 10, probes = 3;
   setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);

@@ -49,7 +49,7 @@ void ch_metrics_request(ch_metrics *metrics, int endpoint, unsigned status) {
   pthread_mutex_unlock(&metrics->lock);
 }
 
-/* --- the text --------------------------------------------------------------------------------------------------- */
+/* --- the text ------------------------------------------------------------------------------------------- */
 
 static void put_head(ch_text *text, const char *name, const char *type, const char *help) {
   ch_text_printf(text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);

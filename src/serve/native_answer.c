@@ -32,7 +32,7 @@ static void token(ch_text *out, const ch_exchange *exchange, const ch_view *view
   ch_text_puts(out, "}\n\n");
 }
 
-/* --- the end ------------------------------------------------------------------------------------------------------------ */
+/* --- the end -------------------------------------------------------------------------------------------- */
 
 static double per_second(int64_t tokens, double seconds) {
   return seconds > 0 ? (double)tokens / seconds : 0;

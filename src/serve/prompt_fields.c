@@ -60,7 +60,7 @@ bool ch_ids_read(const ch_server *server, const json_t *list, const char *field,
   return true;
 }
 
-/* --- the field `prompt` ------------------------------------------------------------------------------------------------------------ */
+/* --- the field `prompt` --------------------------------------------------------------------------------- */
 
 static bool refuse_prompt(ch_refusal *refusal, const char *code, const char *sentence) {
   return ch_refuse(refusal, 400, code, "prompt", "%s", sentence);
@@ -129,8 +129,8 @@ static int64_t characters(const char *text, size_t size) {
   return count;
 }
 
-/* The tokens can have more text than the prompt, such as a begin token or a leading space. The surplus is
-   at the beginning. */
+/* Sets the character at which each token of the echoed prompt begins. The text of the tokens can have a
+   surplus at its beginning, such as a begin token or a leading space. */
 bool ch_prompt_place(const ch_server *server, ch_prompt *prompt) {
   ch_text_stream *stream;
   const char *piece;

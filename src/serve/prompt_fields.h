@@ -9,8 +9,8 @@
 /* Appends the ids of a text. `field` is its name in error messages. */
 bool ch_prompt_encode(const ch_server *server, const char *text, size_t size, unsigned flags,
                       const char *field, ch_ids *ids, ch_refusal *refusal);
-/* Decodes ids, with special tokens written out and U+FFFD for invalid bytes. Release *text with free. With
-   `unfinished` not NULL, an incomplete character at the end is left out of the text and reported in
+/* Decodes ids, with special tokens written out and U+FFFD for invalid bytes. Release *text with free. If
+   `unfinished` is not NULL, an incomplete character at the end is omitted from the text and reported in
    *unfinished. */
 bool ch_prompt_decode(const ch_server *server, const ch_ids *ids, char **text, size_t *size, bool *unfinished,
                       ch_refusal *refusal);
@@ -23,7 +23,7 @@ bool ch_ids_read(const ch_server *server, const json_t *list, const char *field,
    complete it. */
 bool ch_prompts_read_body(const ch_server *server, json_t *body, int64_t most, bool text, ch_text_job *job,
                           ch_refusal *refusal);
-/* Computes where the text of each echoed token begins in the prompt's text. False: out of memory. */
+/* Computes the place of each echoed token's text in the prompt's text. Returns false if out of memory. */
 bool ch_prompt_place(const ch_server *server, ch_prompt *prompt);
 /* Refuses prompts that are empty or do not fit into the context. `field` is their name in error messages. */
 bool ch_prompts_fit(const ch_server *server, const ch_text_job *job, const char *field, ch_refusal *refusal);

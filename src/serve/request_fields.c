@@ -24,7 +24,7 @@ enum { OPENAI = CH_COMPLETION | CH_CHAT, ALL = OPENAI | CH_NATIVE };
 static const double boundless = 9.3e18;
 
 #define AT(member) offsetof(ch_request_fields, member)
-/* Where two fields set the same member, the later row wins. */
+/* If two fields set one member, the later row wins. */
 static const field known_fields[] = {
     {"max_tokens", FIELD_WHOLE, AT(max_tokens), -1, boundless, ALL},
     {"max_completion_tokens", FIELD_WHOLE, AT(max_tokens), -1, boundless, OPENAI},
@@ -47,7 +47,7 @@ static const field known_fields[] = {
 };
 enum { FIELDS = sizeof known_fields / sizeof *known_fields };
 
-/* --- fields that would change the answer and are not supported ---------------------------------------------------- */
+/* --- fields that would change the answer and are not supported ------------------------------------------ */
 
 /* Values of unsupported fields that have no effect and are accepted, besides null, [] and "". */
 enum { NOTHING = 0, ZERO = 1, ONE = 2, IS_FALSE = 4, IS_TRUE = 8, TEXT_FORMAT = 16, TEXT_MODE = 32 };
@@ -101,13 +101,13 @@ static const struct {
                    {"n_indent", ZERO}};
 enum { UNSUPPORTED = sizeof unsupported / sizeof *unsupported };
 
-/* {"type": "text"} */
+/* Returns true for {"type": "text"}. */
 static bool is_text_format(const json_t *value) {
   const char *type = json_string_value(json_object_get(value, "type"));
   return type && strcmp(type, "text") == 0;
 }
 
-/* ["text"] */
+/* Returns true for ["text"]. */
 static bool is_text_mode(const json_t *value) {
   const char *mode = json_string_value(json_array_get(value, 0));
   return json_array_size(value) == 1 && mode && strcmp(mode, "text") == 0;
@@ -124,7 +124,7 @@ static bool asks_nothing(const json_t *value, unsigned neutral) {
   return (neutral & TEXT_FORMAT && is_text_format(value)) || (neutral & TEXT_MODE && is_text_mode(value));
 }
 
-/* Tools are accepted if the request forbids their use. */
+/* Returns true for tools whose use the request forbids. Such tools are accepted. */
 static bool is_off(const json_t *body, const char *name) {
   bool tools = strcmp(name, "tools") == 0;
   if (!tools && strcmp(name, "functions") != 0) return false;
@@ -142,7 +142,7 @@ static bool refuse_unsupported(const json_t *body, ch_refusal *refusal) {
   return true;
 }
 
-/* --- single fields ------------------------------------------------------------------------------------------------ */
+/* --- single fields -------------------------------------------------------------------------------------- */
 
 static bool refuse_type(ch_refusal *refusal, const char *name, const char *wanted, const json_t *value) {
   char shown[100];
@@ -200,7 +200,7 @@ static bool read_field(const json_t *body, const field *f, ch_request_fields *fi
   return true;
 }
 
-/* --- stop strings, biases ------------------------------------------------------------------------------------------ */
+/* --- stop strings, biases ------------------------------------------------------------------------------- */
 
 static bool add_stop(const json_t *value, ch_request_fields *fields, ch_refusal *refusal) {
   if (!json_is_string(value)) return refuse_type(refusal, "stop", "a string or a list of strings", value);
@@ -298,9 +298,9 @@ static bool read_biases(json_t *body, int64_t vocabulary, ch_request_fields *fie
   return true;
 }
 
-/* --- fields that hang together -------------------------------------------------------------------------------------- */
+/* --- fields that hang together -------------------------------------------------------------------------- */
 
-/* Chat completions accept `top_logprobs` only together with `logprobs`. */
+/* Reads the probabilities of chat completions, which accept `top_logprobs` only together with `logprobs`. */
 static bool read_chat_probabilities(const json_t *body, ch_request_fields *fields, ch_refusal *refusal) {
   static const field top = {"top_logprobs", FIELD_WHOLE, AT(top), 0, 20, CH_CHAT};
   bool wanted = false;

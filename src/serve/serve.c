@@ -25,7 +25,7 @@
 
 enum { LEAST_BUDGET = 64 << 20, LARGEST_TEMPLATE = 1 << 20 };
 
-/* --- opening ------------------------------------------------------------------------------------------------------------------------- */
+/* --- opening -------------------------------------------------------------------------------------------- */
 
 static ch_status open_model(ch_server *server, ch_error *error) {
   const ch_serve_settings *settings = server->settings;
@@ -41,7 +41,7 @@ static ch_status open_model(ch_server *server, ch_error *error) {
   return CH_OK;
 }
 
-/* If the template cannot be parsed, the server still completes texts. */
+/* Opens the chat template. If it cannot be parsed, the server still completes texts. */
 static ch_status open_chat(ch_server *server, ch_error *error) {
   const ch_serve_settings *settings = server->settings;
   ch_error why = {0};
@@ -155,7 +155,7 @@ static ch_status open_all(ch_server *server, int *listener, ch_error *error) {
   return CH_OK;
 }
 
-/* --- serving ----------------------------------------------------------------------------------------------------------------------------- */
+/* --- serving -------------------------------------------------------------------------------------------- */
 
 static void initialise(ch_server *server) {
   server->endpoint_count = ch_route_endpoints(&server->endpoints);

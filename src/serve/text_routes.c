@@ -11,7 +11,7 @@
 #include "serve/token_names.h"
 #include "serve/prompt_fields.h"
 
-/* --- what a request may take ---------------------------------------------------------------------------------------------------------- */
+/* --- the limits of a request ---------------------------------------------------------------------------- */
 
 /* Estimates the bytes of one token in memory and in the answer, with its log-probabilities. */
 static size_t token_bytes(const ch_request_fields *fields) {
@@ -48,7 +48,7 @@ static bool reserve(ch_server *server, ch_text_job *job, ch_refusal *refusal) {
   return true;
 }
 
-/* --- the job -------------------------------------------------------------------------------------------------------------------------- */
+/* --- the job -------------------------------------------------------------------------------------------- */
 
 static void name(ch_text_job *job) {
   unsigned char random[12];
@@ -90,7 +90,7 @@ static bool submit(ch_exchange *exchange, ch_text_job *job, const char *field, b
   return false;
 }
 
-/* --- routes ----------------------------------------------------------------------------------------------------------------------------------- */
+/* --- routes --------------------------------------------------------------------------------------------- */
 
 /* Creates the exchange's job and reads the body's fields. */
 static ch_text_job *begin(ch_exchange *exchange, json_t *body, ch_form form, ch_refusal *refusal) {

@@ -9,7 +9,7 @@
 #include "serve/chat_messages.h"
 #include "serve/prompt_fields.h"
 
-/* --- /tokenize ------------------------------------------------------------------------------------------------------------------- */
+/* --- /tokenize ------------------------------------------------------------------------------------------ */
 
 /* Writes a token's text as a string, or as a list of bytes if it is not UTF-8. */
 static void put_piece(ch_text *json, const ch_tokenizer *tokenizer, int32_t token) {
@@ -43,8 +43,7 @@ static bool encode_messages(const ch_server *server, json_t *body, ch_ids *ids, 
   return fine;
 }
 
-/* Encodes vLLM's `prompt`, which gets the tokenizer's special tokens, or llama.cpp's `content`, which does
-   not. */
+/* Encodes vLLM's `prompt`, with the tokenizer's special tokens, or llama.cpp's `content`, without them. */
 static bool encode_text(const ch_server *server, json_t *body, ch_ids *ids, ch_refusal *refusal) {
   const char *content, *prompt;
   size_t content_size, prompt_size;
@@ -77,7 +76,7 @@ bool ch_post_tokenize(ch_exchange *exchange, json_t *body, bool *answers, ch_ref
   return fine;
 }
 
-/* --- /detokenize ----------------------------------------------------------------------------------------------------------------- */
+/* --- /detokenize ---------------------------------------------------------------------------------------- */
 
 bool ch_post_detokenize(ch_exchange *exchange, json_t *body, bool *answers, ch_refusal *refusal) {
   const ch_server *server = exchange->server;
@@ -104,7 +103,7 @@ bool ch_post_detokenize(ch_exchange *exchange, json_t *body, bool *answers, ch_r
   return fine;
 }
 
-/* --- /apply-template --------------------------------------------------------------------------------------------------------------- */
+/* --- /apply-template ------------------------------------------------------------------------------------ */
 
 bool ch_post_apply_template(ch_exchange *exchange, json_t *body, bool *answers, ch_refusal *refusal) {
   ch_messages messages = {0};

@@ -35,7 +35,7 @@ static bool take_word(reader *r, const char *word) {
   return true;
 }
 
-/* \xHH, \uHHHH, \UHHHHHHHH. */
+/* Reads \xHH, \uHHHH or \UHHHHHHHH. */
 static bool put_code(reader *r, ch_text *text, int digits) {
   uint32_t code = 0;
   for (int i = 0; i < digits; i++, r->at++) {
@@ -85,7 +85,7 @@ static bool at_quote(reader *r) {
   return r->at < r->end && (*r->at == '\'' || *r->at == '"');
 }
 
-/* Strings side by side are one. */
+/* Reads a string. Adjacent strings are one. */
 static json_t *read_string(reader *r) {
   ch_text text = {0};
   json_t *string = NULL;

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-/* Like Python's ast.literal_eval, as JSON: tuples are lists, keys must be strings. NULL with *error
+/* Like Python's ast.literal_eval, as JSON: tuples are lists, keys must be strings. Returns NULL with *error
    filled. */
 json_t *ch_python_literal(const char *text, size_t size, ch_error *error);
 

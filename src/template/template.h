@@ -15,7 +15,7 @@
 
 typedef struct ch_template ch_template;
 
-/* How the program that a template was written for sets up Jinja. */
+/* The settings of Jinja in the program that a template was written for. */
 typedef enum ch_template_dialect {
   /* lm-evaluation-harness: undefined fields are errors, all white space stays, tojson escapes HTML. */
   CH_TEMPLATE_TASK,
@@ -25,7 +25,7 @@ typedef enum ch_template_dialect {
   CH_TEMPLATE_CHAT
 } ch_template_dialect;
 
-/* `where` names the template in messages. *template is the caller's; NULL on failure. */
+/* Parses a template. `where` names it in messages. *template belongs to the caller; NULL on failure. */
 ch_status ch_template_parse(const char *text, ch_template_dialect dialect, const char *where,
                             ch_template **template, ch_error *error);
 void ch_template_free(ch_template *template);

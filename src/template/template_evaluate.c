@@ -21,7 +21,7 @@ static bool spend_value(filling *f, const json_t *value) {
   return false;
 }
 
-/* The value if it is within the limits for values. Takes over its reference. */
+/* Returns the value if it is within the limits for values, else NULL. Takes over its reference. */
 static json_t *checked(filling *f, json_t *value) {
   if (!value || spend_value(f, value)) return value;
   json_decref(value);
@@ -34,7 +34,7 @@ static bool is_undefined(const json_t *value) {
 
 /* --- names and places ----------------------------------------------------------------------------------- */
 
-/* Undefined where that is allowed, else an error. */
+/* Returns undefined if that is allowed, else fails. */
 static json_t *undefined_or(filling *f, const char *format, const char *name) {
   char message[160];
   if (f->template->dialect == CH_TEMPLATE_CHAT || f->lenient) return ch_template_undefined();
@@ -82,7 +82,7 @@ static json_t *member(filling *f, const json_t *object, const char *name) {
                       name);
 }
 
-/* Bytes before character `index` of a text. */
+/* Returns the bytes before character `index` of a text. */
 static size_t byte_of(const char *text, size_t size, int64_t index) {
   const unsigned char *p = (const unsigned char *)text, *end = p + size;
   uint32_t c;
@@ -98,7 +98,7 @@ static int64_t length_of(const json_t *value) {
   return json_is_array(value) ? (int64_t)json_array_size(value) : (int64_t)json_object_size(value);
 }
 
-/* Elements or characters [from, to), which must exist. */
+/* Returns elements or characters [from, to), which must exist. */
 static json_t *part(const json_t *value, int64_t from, int64_t to) {
   if (json_is_string(value)) {
     const char *text = json_string_value(value);
@@ -135,13 +135,13 @@ static json_t *index_value(filling *f, const json_t *value, const json_t *at) {
   return part(value, place, place + 1);
 }
 
-/* An end of a slice as Python reads it: what is beyond an end of the value becomes that end. */
+/* Returns an end of a slice as in Python: a place beyond an end of the value becomes that end. */
 static int64_t clamp(int64_t place, int64_t count, int64_t low, int64_t high) {
   if (place < 0) place = place < -count ? low : place + count;
   return place < low ? low : place > high ? high : place;
 }
 
-/* Every `step`-th element from `from` up or down to before `to`. */
+/* Returns every `step`-th element from `from` up or down to before `to`. */
 static json_t *stride(filling *f, const json_t *value, int64_t from, int64_t to, int64_t step) {
   json_t *elements = ch_template_elements((json_t *)(uintptr_t)value, f->error),
          *list = elements ? json_array() : NULL;
@@ -216,7 +216,7 @@ static json_t *add_lists(filling *f, const json_t *a, const json_t *b) {
   return NULL;
 }
 
-/* A text `times` times. */
+/* Repeats a text `times` times. */
 static json_t *repeat(filling *f, const json_t *text, int64_t times) {
   size_t size = json_string_length(text);
   ch_text whole = {0};
@@ -278,7 +278,7 @@ static json_t *arithmetic(filling *f, const char *sign, const json_t *a, const j
   return real_arithmetic(f, sign, json_number_value(a), json_number_value(b));
 }
 
-/* a in b; -1 where b holds nothing. */
+/* Returns the result of piece in whole, or -1 if `whole` cannot contain values. */
 static int contains(const json_t *whole, const json_t *piece) {
   if (json_is_object(whole)) return json_is_string(piece) && json_object_get(whole, json_string_value(piece));
   if (json_is_string(whole))
@@ -356,7 +356,8 @@ static json_t *dict_value(filling *f, const ch_expression *e) {
   return NULL;
 }
 
-/* The arguments of a call, in[e->count]; false with the status set, and nothing to release. */
+/* Evaluates the arguments of a call to in[e->count]. Returns false with the status set and nothing to
+   release. */
 static bool arguments(filling *f, const ch_expression *e, json_t **in) {
   if (e->spread) {
     ch_template_wrong(f, CH_ERROR_FORMAT, "only a macro can be called with *");
@@ -370,7 +371,7 @@ static bool arguments(filling *f, const ch_expression *e, json_t **in) {
   return true;
 }
 
-/* A method, filter or test on `self`. */
+/* Applies a method, filter or test to `self`. */
 static json_t *apply(filling *f, const ch_expression *e, json_t *self) {
   json_t *in[CH_TEMPLATE_ARGUMENTS], *result;
   char message[128];
@@ -400,7 +401,7 @@ static json_t *apply(filling *f, const ch_expression *e, json_t *self) {
   return result;
 }
 
-/* range(stop), range(start, stop), range(start, stop, step). */
+/* Evaluates range(stop), range(start, stop) or range(start, stop, step). */
 static json_t *range(filling *f, json_t *const *in, int count) {
   int64_t part[3] = {0};
   char message[96];
@@ -426,7 +427,7 @@ static json_t *range(filling *f, json_t *const *in, int count) {
   return checked(f, list);
 }
 
-/* namespace(...) and dict(...): an object of the keyword arguments, after the fields of an object
+/* Evaluates namespace(...) and dict(...): an object of the keyword arguments, after the fields of an object
    argument. */
 static json_t *object_of(filling *f, const ch_expression *e, json_t *const *in) {
   json_t *object = json_object();
@@ -459,7 +460,7 @@ static json_t *time_text(filling *f, json_t *const *in, int count) {
   return json_stringn(text, size);
 }
 
-/* The template's own error, in its own words. */
+/* Fails with the template's own error message. */
 static json_t *raise(filling *f, json_t *const *in, int count) {
   json_t *text = count > 0 ? ch_template_text(in[0], f->error) : NULL;
   f->status = ch_fail(f->error, CH_ERROR_ARGUMENT, "%s",
@@ -523,7 +524,7 @@ static bool accepts_undefined(const ch_expression *e) {
   return false;
 }
 
-/* An index or slice of `a`. */
+/* Evaluates an index or slice of `a`. */
 static json_t *place_value(filling *f, const ch_expression *e, const json_t *a) {
   const ch_expression *parts[3] = {e->b, e->c, e->d};
   json_t *in[3] = {NULL}, *result = NULL;
@@ -541,7 +542,7 @@ static json_t *negative(filling *f, const json_t *a) {
                          : ch_template_wrong(f, CH_ERROR_FORMAT, "- needs a number");
 }
 
-/* An expression on the value of e->a. */
+/* Evaluates an expression on the value of e->a. */
 static json_t *unary_value(filling *f, const ch_expression *e) {
   bool accepts = accepts_undefined(e);
   f->lenient += accepts;

@@ -15,7 +15,8 @@ static ch_expression *no_memory_for_expression(parser *p) {
   return NULL;
 }
 
-/* Filling recurses over the tree of expressions, so its height has a limit. */
+/* Updates the height of an expression. It has a limit, because filling recurses over the tree of
+   expressions. */
 static void count_height(parser *p, ch_expression *e, const ch_expression *child) {
   char message[128];
   if (!child || child->height < e->height) return;
@@ -44,11 +45,11 @@ static ch_expression *literal(parser *p, json_t *value) {
   return e;
 }
 
-/* Python's escapes of one character; others, as "\d", stay as they are written. */
+/* Python's escapes of one character. Others, like "\d", are not changed. */
 static const char escapes[][2] = {{'n', '\n'}, {'t', '\t'}, {'r', '\r'},  {'b', '\b'},  {'f', '\f'},
                                   {'v', '\v'}, {'a', '\a'}, {'\\', '\\'}, {'\'', '\''}, {'"', '"'}};
 
-/* Behind "\x", "\u" or "\U": `digits` hexadecimal digits, as UTF-8. Returns false, without moving, for
+/* Reads `digits` hexadecimal digits after "\x", "\u" or "\U", as UTF-8. Returns false, without moving, for
    anything else. */
 static bool put_code(parser *p, ch_text *text, int digits) {
   uint32_t code = 0;
@@ -106,7 +107,7 @@ static ch_expression *quoted(parser *p) {
   return e;
 }
 
-/* 7, 1_000, 0.5, 1e-3. */
+/* Reads a number: 7, 1_000, 0.5, 1e-3. */
 static ch_expression *number(parser *p) {
   char digits[64], *after;
   size_t size = 0;
@@ -174,7 +175,7 @@ static ch_expression *give_values(parser *p, ch_expression *e, const values *v) 
   return e;
 }
 
-/* "name =" of a keyword argument; NULL, without moving, if there is none. */
+/* Reads "name =" of a keyword argument. Returns NULL, without moving, if there is none. */
 static const char *take_keyword(parser *p) {
   const char *before = p->at, *name = NULL;
   while (p->at < p->end && isspace((unsigned char)*p->at)) p->at++;
@@ -193,7 +194,7 @@ static const char *take_keyword(parser *p) {
   return NULL;
 }
 
-/* Values up to the closing bracket; in calls they may have keywords, and one may be *list. */
+/* Parses values up to the closing bracket. In calls they may have keywords, and one may be *list. */
 static ch_expression *parse_values(parser *p, const char *closing, bool call, ch_expression *e) {
   values v = {.count = 0};
   while (p->status == CH_OK && !ch_template_take(p, closing)) {
@@ -218,7 +219,7 @@ static ch_expression *parse_dict(parser *p) {
   return give_values(p, new_expression(p, CH_DICT, NULL, NULL, NULL), &v);
 }
 
-/* Behind "(": an expression, or a tuple, which is a list. */
+/* Parses what follows "(": an expression, or a tuple, which becomes a list. */
 static ch_expression *parse_brackets(parser *p) {
   values v = {.count = 0};
   bool tuple = ch_template_take(p, ")");
@@ -259,7 +260,7 @@ static ch_expression *parse_primary(parser *p) {
 static ch_expression *check_name(parser *p, ch_expression *e, bool known, const char *what,
                                  const char *const *names) {
   if (!e || known || p->template->dialect == CH_TEMPLATE_CHAT)
-    return e; /* Jinja looks when it comes to the call */
+    return e; /* Jinja looks it up when it evaluates the call */
   const char *near = ch_nearest_name(e->name, names);
   char message[160];
   snprintf(message, sizeof message, "there is no %s \"%.40s\"%s%s%s", what, e->name,
@@ -291,7 +292,7 @@ static ch_expression *parse_index(parser *p, ch_expression *a) {
   return e;
 }
 
-/* a.name, a.name(...), a[...] and a[...](...) after a value. */
+/* Parses a.name, a.name(...), a[...] and a[...](...) after a value. */
 static ch_expression *parse_postfix(parser *p, ch_expression *e) {
   while (e && p->status == CH_OK) {
     if (ch_template_take(p, ".")) {
@@ -328,7 +329,7 @@ static bool begins_argument(parser *p) {
   return begins;
 }
 
-/* Behind "is". */
+/* Parses the test after "is". */
 static ch_expression *parse_test(parser *p, ch_expression *a) {
   bool negated = ch_template_take(p, "not");
   const char *name = ch_template_take(p, "==") ? "==" : ch_template_take_name(p);
@@ -345,7 +346,7 @@ static ch_expression *parse_test(parser *p, ch_expression *a) {
   return e && negated ? new_expression(p, CH_NOT, NULL, e, NULL) : e;
 }
 
-/* The filter behind "|". */
+/* Parses the filter after "|". */
 static ch_expression *parse_filter(parser *p, ch_expression *a) {
   ch_expression *e = new_expression(p, CH_FILTER, ch_template_take_name(p), a, NULL);
   e = e ? check_name(p, e, ch_template_knows(e->name), "filter or method", ch_template_functions) : NULL;

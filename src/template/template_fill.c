@@ -30,7 +30,7 @@ static void give_name(filling *f, const char *name, json_t *value) {
   if (json_object_set(f->frames[f->frame_count - 1], name, value) != 0) ch_template_no_memory(f);
 }
 
-/* One value to one name, or the elements of a list to several. */
+/* Assigns one value to one name, or the elements of a list to several. */
 static void give_names(filling *f, const char *const *names, int count, json_t *value) {
   if (count == 1) {
     give_name(f, names[0], value);
@@ -65,7 +65,7 @@ static void put_value(filling *f, const ch_statement *s) {
   json_decref(text);
 }
 
-/* The text that statements write: a new string, or NULL with the status set. */
+/* Returns the text that statements write as a new string, or NULL with the status set. */
 static json_t *captured(filling *f, const ch_statement *first) {
   ch_text text = {0}, *outer = f->text;
   json_t *result = NULL;
@@ -117,7 +117,7 @@ static void run_set(filling *f, const ch_statement *s) {
   json_decref(value);
 }
 
-/* The variable `loop`, of turn `i`. */
+/* Sets the variable `loop` of turn `i`. */
 static void give_loop(filling *f, const json_t *list, size_t i) {
   json_int_t count = (json_int_t)json_array_size(list), at = (json_int_t)i;
   json_t *before = i > 0 ? json_array_get(list, i - 1) : ch_template_undefined();
@@ -129,7 +129,7 @@ static void give_loop(filling *f, const json_t *list, size_t i) {
   json_decref(loop);
 }
 
-/* The elements that a loop runs over: those that its condition holds for. */
+/* Returns the elements that a loop runs over: those that satisfy its condition. */
 static json_t *loop_list(filling *f, const ch_statement *s) {
   json_t *value = ch_template_evaluate(f, s->expression);
   json_t *list = value ? ch_template_elements(value, f->error) : NULL;
@@ -298,7 +298,7 @@ static bool check_arguments(filling *f, const ch_statement *macro, const argumen
   return true;
 }
 
-/* The macro that is called; NULL: the value is none. */
+/* Returns the macro that is called, or NULL if the value is none. */
 static const ch_statement *macro_of(filling *f, const ch_expression *call) {
   const ch_statement *macro = NULL;
   json_t *value = call->a ? ch_template_evaluate(f, call->a) : ch_template_variable(f, call->name);
@@ -328,7 +328,8 @@ json_t *ch_template_call_macro(filling *f, const ch_expression *call) {
 
 /* --- the whole ------------------------------------------------------------------------------------------ */
 
-/* The value of a template that is one expression after names; or NULL, for any other without an error. */
+/* Returns the value of a template that is one expression after assignments; NULL without an error for any
+   other template. */
 static json_t *only_value(filling *f) {
   const ch_statement *s = f->template->first;
   while (s && s->kind == CH_SET && !s->member && s->expression) s = s->next;

@@ -34,7 +34,7 @@ static bool is_undefined(const json_t *value) {
   return value == ch_template_undefined();
 }
 
-/* True for an argument that is given and true. */
+/* Returns true if an argument is given and true. */
 static bool flag(const call *c, int position, const char *keyword) {
   const json_t *value = ch_template_argument(c, position, keyword);
   return value && ch_template_true(value);
@@ -42,8 +42,8 @@ static bool flag(const call *c, int position, const char *keyword) {
 
 /* --- numbers -------------------------------------------------------------------------------------------- */
 
-/* The result of int or float on a value that is no number: the default, 0 in chat templates. Tasks must give
-   one. */
+/* Returns the result of int or float for a value that is no number: the default, or 0 in chat templates. In
+   tasks a default is required. */
 static json_t *without_number(const call *c, const char *what, json_t *zero) {
   json_t *value = ch_template_argument(c, 0, "default");
   if (!value && c->dialect == CH_TEMPLATE_CHAT) return zero;
@@ -84,7 +84,7 @@ static json_t *absolute(const call *c) {
                                : ch_template_refuse(c, "needs a number");
 }
 
-/* Half to even, as Python; "ceil" and "floor" by name. */
+/* Rounds half to even, as Python does, or as the method "ceil" or "floor". */
 static json_t *rounded(const call *c) {
   const json_t *digits = ch_template_argument(c, 0, "precision");
   const char *way = ch_template_text_argument(c, 1, "method");
@@ -109,7 +109,7 @@ static json_t *rounded(const call *c) {
 
 /* --- elements and their fields -------------------------------------------------------------------------- */
 
-/* The field of a path, as "function.name"; undefined if there is none. Borrowed. */
+/* Returns the field of a path, as "function.name", or undefined if there is none. Borrowed. */
 static json_t *field_of(const json_t *value, const char *path) {
   char name[128];
   while (*path) {
@@ -128,7 +128,7 @@ static json_t *field_of(const json_t *value, const char *path) {
   return (json_t *)(uintptr_t)value;
 }
 
-/* The value that `attribute` names in an element; the element itself without an attribute. Borrowed. */
+/* Returns the value of `attribute` in an element, or the element itself without an attribute. Borrowed. */
 static json_t *looked_at(const json_t *element, const char *attribute) {
   return attribute ? field_of(element, attribute) : (json_t *)(uintptr_t)element;
 }
@@ -172,8 +172,8 @@ static json_t *map(const call *c, const json_t *list) {
   return result;
 }
 
-/* The elements that a test holds for, of the element or, if `by_field`, of the field that the first argument
-   names. */
+/* Returns the elements that satisfy a test. It examines the element or, if `by_field`, its field with the
+   name in the first argument. */
 static json_t *choose(const call *c, const json_t *list, bool by_field, bool wanted) {
   const char *attribute = by_field ? ch_template_text_argument(c, 0, "attribute") : NULL;
   const char *test = ch_template_text_argument(c, by_field, "test");
@@ -212,7 +212,7 @@ static int by_key(const void *left, const void *right) {
   return a->place < b->place ? -1 : 1; /* sorting is stable */
 }
 
-/* The key of an element: its field, in lower case unless case matters. A new value. */
+/* Returns the key of an element as a new value: its field, in lower case unless case matters. */
 static json_t *key_of(const call *c, json_t *value, bool case_sensitive) {
   if (!json_is_string(value) || case_sensitive) return json_incref(value);
   call lower = *c;
@@ -222,7 +222,7 @@ static json_t *key_of(const call *c, json_t *value, bool case_sensitive) {
   return ch_template_apply_call(&lower);
 }
 
-/* The elements by their keys; keys[i] belongs to element i. Takes over neither list. */
+/* Sorts the elements by their keys; keys[i] belongs to element i. Takes over neither list. */
 static json_t *sort_by(const call *c, const json_t *list, const json_t *keys, bool reverse) {
   size_t count = json_array_size(list);
   sorted *all = calloc(count + 1, sizeof *all);
@@ -285,7 +285,7 @@ static json_t *unique(const call *c, const json_t *list) {
   return result;
 }
 
-/* The least or greatest element; undefined of an empty list. */
+/* Returns the least or greatest element, or undefined for an empty list. */
 static json_t *extreme(const call *c, const json_t *list) {
   json_t *keys =
       keys_for_order(c, list, ch_template_text_argument(c, 1, "attribute"), flag(c, 0, "case_sensitive"));
@@ -369,7 +369,7 @@ static json_t *reverse(const call *c, const json_t *list) {
 
 /* --- objects -------------------------------------------------------------------------------------------- */
 
-/* [[key, value] ...]; of undefined none. */
+/* Returns [[key, value] ...]; an empty list for undefined. */
 static json_t *items(const json_t *object) {
   json_t *list = json_array(), *value;
   const char *key;
@@ -401,7 +401,7 @@ static json_t *get(const call *c) {
   return value ? json_incref(value) : otherwise ? json_incref(otherwise) : json_null();
 }
 
-/* The items by key, or by value. */
+/* Sorts the items by key, or by value. */
 static json_t *dictsort(const call *c) {
   const char *by = ch_template_text_argument(c, 1, "by");
   json_t *list = items(c->self),
@@ -485,14 +485,14 @@ static const char *const element_filters[] = {"join",  "map",  "select", "reject
 static json_t *on_elements(const call *c) {
   static const char *const choosing[] = {"map", "select", "reject", "selectattr", "rejectattr", NULL};
   bool none =
-      !ch_template_true(c->self) && is_one_of(c->name, choosing); /* of None, too, they make nothing */
+      !ch_template_true(c->self) && is_one_of(c->name, choosing); /* for None, too, they return nothing */
   json_t *list = ch_template_elements(none ? ch_template_undefined() : c->self, c->error),
          *result = list ? of_elements(c, list) : NULL;
   json_decref(list);
   return result;
 }
 
-/* A text's method or filter. Jinja's filters see other values as their text. */
+/* Applies a text's method or filter. Jinja's filters convert other values to text first. */
 static json_t *on_text(const call *c) {
   static const char *const filters[] = {"trim",    "lower",  "upper", "capitalize", "title",
                                         "replace", "escape", "e",     NULL};

@@ -34,8 +34,8 @@ static bool measure_element(const json_t *value, int depth, measure *m, ch_error
   return measure_value(value, depth + 1, m, error);
 }
 
-/* Goes down no deeper than the limit, and ends at the first element beyond the other one: lists may hold each
-   other many times over. */
+/* Measures a value. It stops at the depth limit and at the first element beyond the other one: lists may
+   contain each other many times. */
 static bool measure_value(const json_t *value, int depth, measure *m, ch_error *error) {
   if (depth > CH_TEMPLATE_NESTING) {
     ch_fail(error, CH_ERROR_FORMAT, "lists are nested more than %d deep; use flatter ones",

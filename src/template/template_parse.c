@@ -15,7 +15,7 @@ static bool trims(const parser *p) {
   return p->template->dialect == CH_TEMPLATE_CHAT;
 }
 
-/* The beginning of a text without the white space at its end, as str.rstrip gives it. */
+/* Returns the end of a text without its trailing white space, as str.rstrip. */
 static const char *strip_right(const char *from, const char *to) {
   while (to > from) {
     const char *last = to - 1;
@@ -38,8 +38,8 @@ static const char *strip_left(const char *from, const char *to) {
   return from;
 }
 
-/* Moves behind closing brackets that end at p->at and the white space that belongs to them. `sign`: before
-   the brackets, '-', '+' or 0. A line break after a block or comment is removed in chat templates. */
+/* Moves past closing brackets that end at p->at and the white space that belongs to them. `sign`: before the
+   brackets, '-', '+' or 0. A line break after a block or comment is removed in chat templates. */
 static void finish_brackets(parser *p, char sign, bool block) {
   if (sign == '-')
     p->at = strip_left(p->at, p->end);
@@ -47,7 +47,7 @@ static void finish_brackets(parser *p, char sign, bool block) {
     p->at++;
 }
 
-/* Expects the closing brackets. `block`: a line break behind them is removed in chat templates. */
+/* Expects the closing brackets. `block`: a line break after them is removed in chat templates. */
 static void close_as(parser *p, const char *closing, bool block) {
   if (p->status != CH_OK) return;
   char sign = ch_template_take(p, "-") ? '-' : ch_template_take(p, "+") ? '+' : 0;
@@ -73,14 +73,14 @@ static ch_statement *add(parser *p, ch_statement ***tail, ch_statement_kind kind
   return s;
 }
 
-/* The place of the next "{{", "{%" or "{#"; the end if there is none. */
+/* Returns the place of the next "{{", "{%" or "{#", or the end if there is none. */
 static const char *next_bracket(const parser *p) {
   for (const char *at = p->at; at + 1 < p->end; at++)
     if (at[0] == '{' && (at[1] == '{' || at[1] == '%' || at[1] == '#')) return at;
   return p->end;
 }
 
-/* The text up to a bracket, less the white space that the bracket removes. */
+/* Adds the text up to a bracket, without the white space that the bracket removes. */
 static void put_text(parser *p, ch_statement ***tail, const char *until) {
   const char *end = until, *line = until;
   char sign = until + 2 < p->end ? until[2] : 0;
@@ -116,7 +116,7 @@ typedef enum ending {
 } ending;
 static ending parse_body(parser *p, ch_statement **first);
 
-/* A body that must end with `want`, whose brackets are closed. */
+/* Parses a body that must end with `want`, and closes the brackets before it. */
 static void parse_block(parser *p, ch_statement **first, ending want) {
   char message[48];
   close_brackets(p, "%}");
@@ -128,7 +128,7 @@ static void parse_block(parser *p, ch_statement **first, ending want) {
   close_brackets(p, "%}");
 }
 
-/* Behind "{% if" or "{% elif". */
+/* Parses what follows "{% if" or "{% elif". */
 static void parse_if(parser *p, ch_statement *s) {
   s->expression = ch_template_tuple(p);
   close_brackets(p, "%}");
@@ -147,7 +147,7 @@ static void parse_if(parser *p, ch_statement *s) {
   }
 }
 
-/* Names with commas between them, perhaps in brackets. */
+/* Parses names separated by commas, with or without brackets. */
 static void parse_names(parser *p, ch_statement *s) {
   const char *names[CH_TEMPLATE_ARGUMENTS];
   int count = 0;
@@ -229,8 +229,8 @@ static void parse_filtered(parser *p, ch_statement *s) {
   parse_block(p, &s->body, ENDS_FILTER);
 }
 
-/* Behind "{% raw": text up to {% endraw %}, with brackets in it. It begins with the line break behind {% raw
-   %}. */
+/* Parses what follows "{% raw": text up to {% endraw %}, which may have brackets. It begins with the line
+   break after {% raw %}. */
 static void parse_raw(parser *p, ch_statement ***tail) {
   close_as(p, "%}", false);
   if (p->status != CH_OK) return;
@@ -251,8 +251,8 @@ static void parse_raw(parser *p, ch_statement ***tail) {
   ch_template_fail(p, "{% endraw %} is missing");
 }
 
-/* One statement behind "{%". Returns true when it ends the list of statements, with the closing bracket still
-   to be read. */
+/* Parses one statement after "{%". Returns true if it ends the list of statements; its closing bracket has
+   then not been read. */
 static bool parse_statement(parser *p, ch_statement ***tail, ending *end) {
   static const struct {
     const char *word;
@@ -325,7 +325,7 @@ static ending parse_body(parser *p, ch_statement **first) {
   return end;
 }
 
-/* Jinja's reading of a source: every line break is \n; the one at the end is removed in chat templates. */
+/* Reads a source as Jinja does: every line break becomes \n, and chat templates lose the one at the end. */
 static char *read_source(ch_template *template, const char *text) {
   char *copy = ch_arena_strdup(&template->arena, text), *to = copy;
   if (!copy) return NULL;

@@ -91,21 +91,22 @@ typedef struct ch_template_parser {
 
 /* Records the first error; returns NULL. */
 void *ch_template_fail(ch_template_parser *p, const char *what);
-/* Zeroed memory of the template; NULL with the status set when out of memory. */
+/* Returns zeroed memory of the template; NULL with the status set if out of memory. */
 void *ch_template_allocate(ch_template_parser *p, size_t size);
 /* Counts a level of recursion. After true the caller must decrement p->depth. */
 bool ch_template_enter(ch_template_parser *p, const char *what);
-/* Skips white space; if the word or sign `what` is next, moves behind it and returns true. */
+/* Skips white space; if the word or sign `what` is next, moves past it and returns true. */
 bool ch_template_take(ch_template_parser *p, const char *what);
 bool ch_template_need(ch_template_parser *p, const char *what);
-/* A name, in the arena. */
+/* Reads a name into the arena. */
 const char *ch_template_take_name(ch_template_parser *p);
-/* An expression; NULL with the status set. The second form also reads a tuple without brackets. */
+/* Parses an expression. Returns NULL with the status set. ch_template_tuple also reads a tuple without
+   brackets. */
 ch_expression *ch_template_expression(ch_template_parser *p);
 ch_expression *ch_template_tuple(ch_template_parser *p);
 /* Filters applied to CH_TEMPLATE_BODY, as in {% filter trim | upper %}. */
 ch_expression *ch_template_body_filters(ch_template_parser *p);
-/* An expression without "if", for what {% for %} runs over. */
+/* Parses an expression without "if", for the list of {% for %}. */
 ch_expression *ch_template_expression_before_if(ch_template_parser *p);
 
 /* --- filling -------------------------------------------------------------------------------------------- */
@@ -127,19 +128,20 @@ typedef struct ch_template_filling {
   ch_status status;
 } ch_template_filling;
 
-/* A new value, or NULL with f->status set. */
+/* Returns a new value, or NULL with f->status set. */
 json_t *ch_template_evaluate(ch_template_filling *f, const ch_expression *e);
 /* Records the first error; returns NULL. */
 json_t *ch_template_wrong(ch_template_filling *f, ch_status status, const char *what);
 json_t *ch_template_no_memory(ch_template_filling *f);
-/* For callees that wrote f->error, or that ran out of memory without a message. */
+/* Sets the status for callees that wrote f->error, or that ran out of memory without a message. Returns
+   NULL. */
 json_t *ch_template_wrong_in(ch_template_filling *f);
 /* Counts a step; false with the status set when there were too many. */
 bool ch_template_step(ch_template_filling *f);
-/* The value of a variable's, macro's or field's name, borrowed; NULL if there is none. */
+/* Returns the value of a variable, macro or field by name, borrowed; NULL if there is none. */
 json_t *ch_template_variable(const ch_template_filling *f, const char *name);
-/* Calls a macro; a new string, or NULL with the status set. NULL with f->status CH_OK if there is none of
-   that name. */
+/* Calls a macro. Returns a new string, or NULL with the status set. NULL with f->status CH_OK if there is no
+   macro of that name. */
 json_t *ch_template_call_macro(ch_template_filling *f, const ch_expression *call);
 
 /* --- limits --------------------------------------------------------------------------------------------- */
@@ -166,7 +168,7 @@ typedef struct ch_template_call {
   ch_error *error;
 } ch_template_call;
 
-/* The argument at a position or of that keyword; NULL if there is none. */
+/* Returns the argument at a position or with that keyword, or NULL if there is none. */
 json_t *ch_template_argument(const ch_template_call *c, int position, const char *keyword);
 /* Writes "name: what" as the error; returns NULL. */
 json_t *ch_template_refuse(const ch_template_call *c, const char *what);
@@ -176,44 +178,46 @@ json_t *ch_template_finish(const ch_template_call *c, ch_text *text);
    limit. */
 bool ch_template_put(const ch_template_call *c, ch_text *text, const char *bytes, size_t size);
 
-/* The result of a method or filter: a new value, or NULL with the error filled. */
+/* Applies a method or filter. Returns a new value, or NULL with the error filled. */
 json_t *ch_template_apply_call(const ch_template_call *c);
-/* ch_template_apply_call without keywords, in the dialect of tasks. */
+/* Like ch_template_apply_call, without keywords, in the dialect of tasks. */
 json_t *ch_template_apply(ch_template_scope *scope, const char *name, json_t *self, json_t *const *in,
                           int count, ch_error *error);
-/* Methods and filters of texts; self is a text. *known: there is one of that name, else NULL without an
-   error. */
+/* Applies methods and filters of texts; self is a text. *known: there is one of that name, else it returns
+   NULL without an error. */
 json_t *ch_template_apply_to_text(const ch_template_call *c, bool *known);
-/* An argument's text; NULL if there is none, or if it is no text. */
+/* Returns an argument's text, or NULL if there is none or it is not text. */
 const char *ch_template_text_argument(const ch_template_call *c, int position, const char *keyword);
 /* Returns true if there is a method or filter of that name. */
 bool ch_template_knows(const char *name);
 extern const char *const ch_template_functions[]; /* NULL-terminated */
 
-/* The result of a test, 0 or 1; -1 with the error filled. */
+/* Returns the result of a test, 0 or 1; -1 with the error filled. */
 int ch_template_test(const ch_template_call *c);
 bool ch_template_knows_test(const char *name);
 extern const char *const ch_template_tests[]; /* NULL-terminated */
 
-/* The value of undefined names: a JSON null other than json_null(), recognised by its address. Not counted,
-   never freed. */
+/* Returns the value of undefined names: a JSON null other than json_null(), recognised by its address. It is
+   not counted and never freed. */
 json_t *ch_template_undefined(void);
-/* The value of the names of functions. As for undefined. A macro's is its statement's. */
+/* Returns the value of the names of functions; it is never freed either. A macro's value is in its
+   statement. */
 json_t *ch_template_callable(void);
 bool ch_template_is_callable(const json_t *value);
 /* The key of an object for a text or a whole number; NULL for other values. Whole numbers become a text in
    `buffer` that no text of a template equals. */
 enum { CH_TEMPLATE_KEY = 24 };
 const char *ch_template_key(const json_t *value, char buffer[CH_TEMPLATE_KEY]);
-/* A key as a value: a new text or whole number. */
+/* Returns a key as a value: a new text or whole number. */
 json_t *ch_template_key_value(const char *key);
-/* Python's str(): a new string. "" for undefined. NULL with *error filled when out of memory. */
+/* Returns Python's str() as a new string; "" for undefined. NULL with *error filled if out of memory. */
 json_t *ch_template_text(const json_t *value, ch_error *error);
-/* Python's truth of a value. */
+/* Returns Python's truth of a value. */
 bool ch_template_true(const json_t *value);
-/* Python's ==. */
+/* Returns the result of Python's ==. */
 bool ch_template_equal(const json_t *a, const json_t *b);
-/* Below 0, 0, above 0 for two numbers or two texts; false if the values have no order. */
+/* Compares two numbers or two texts: *order is below, equal to or above 0. Returns false if the values have
+   no order. */
 bool ch_template_order(const json_t *a, const json_t *b, double *order);
 /* Python's json.dumps. `indent` below 0: one line. */
 typedef struct ch_template_json {
@@ -221,18 +225,18 @@ typedef struct ch_template_json {
   bool ascii, sorted, html;
 } ch_template_json;
 bool ch_template_put_json(ch_text *text, const json_t *value, const ch_template_json *how);
-/* A new list of the characters of a text, the elements of a list (the list itself), or the keys of an object.
-   NULL with *error filled for other values. */
+/* Returns the characters of a text, the elements of a list (the list itself), or the keys of an object, as a
+   new list. NULL with *error filled for other values. */
 json_t *ch_template_elements(json_t *value, ch_error *error);
 
-/* text.replace of a pattern, with \1 for groups. */
+/* Replaces a pattern in a text, with \1 for groups. */
 json_t *ch_template_regex(ch_template_scope *scope, const json_t *text, const char *pattern,
                           const char *replacement, ch_error *error);
-/* All matches, as lm-evaluation-harness's regex filter reads re.findall: of each match the whole, or its one
-   group, or of several groups the first that is not empty (null: all are). A new list. */
+/* Returns a new list of all matches, as lm-evaluation-harness's regex filter does: the whole match, or its
+   one group, or of several groups the first that is not empty (null: all are). */
 json_t *ch_template_find_all(ch_template_scope *scope, const json_t *text, const char *pattern,
                              ch_error *error);
-/* CH_OK if a pattern can be compiled. */
+/* Fails if a pattern cannot be compiled. */
 ch_status ch_template_regex_check(const char *pattern, ch_error *error);
 
 #endif

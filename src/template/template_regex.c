@@ -68,7 +68,7 @@ static pcre2_code *compiled(ch_template_scope *scope, const char *pattern, ch_er
   return code;
 }
 
-/* "\1" -> "${1}", "$" -> "$$". */
+/* Writes a replacement for PCRE2: "\1" becomes "${1}", "$" becomes "$$". */
 static void put_replacement(ch_text *text, const char *replacement) {
   for (const char *p = replacement; *p; p++) {
     if (*p == '\\' && isdigit((unsigned char)p[1]))
@@ -97,7 +97,7 @@ static int count_work(pcre2_callout_block *block, void *data) {
                                                                                       : PCRE2_ERROR_CALLOUT;
 }
 
-/* Limits of the matching that is to be done; NULL when out of memory. */
+/* Returns the limits for a match, or NULL if out of memory. */
 static pcre2_match_context *limited(const pcre2_code *code, size_t size, work *w) {
   uint32_t references = 0;
   pcre2_match_context *context = pcre2_match_context_create(NULL);
@@ -109,7 +109,7 @@ static pcre2_match_context *limited(const pcre2_code *code, size_t size, work *w
   return context;
 }
 
-/* Says why PCRE2 gave `number`, unless the message is written already. */
+/* Explains PCRE2's result `number`, unless the message is written already. */
 static void not_applied(const char *pattern, int number, ch_error *error) {
   if (error->status != CH_OK) return;
   if (number >= 0 || number == PCRE2_ERROR_NOMEMORY)
@@ -129,7 +129,7 @@ static int substitute(const pcre2_code *code, const json_t *text, const ch_text 
   uint32_t options = PCRE2_SUBSTITUTE_GLOBAL | PCRE2_SUBSTITUTE_OVERFLOW_LENGTH;
   pcre2_match_context *context = limited(code, json_string_length(text), w);
   if (!context) return number;
-  /* Where the text did not fit, `size` says what would be enough. */
+  /* If the text did not fit, `size` is the size that it needs. */
   for (int tries = 0; tries < 2 && number == PCRE2_ERROR_NOMEMORY && ch_template_fits(room, w->error);
        tries++) {
     ch_text_free(result);
@@ -166,8 +166,8 @@ json_t *ch_template_regex(ch_template_scope *scope, const json_t *text, const ch
 
 /* --- all matches ---------------------------------------------------------------------------------------- */
 
-/* A match as re.findall gives it, where it gives a text: the whole match, or the one group. Of several groups
-   the first that is not empty, as the harness's filter does; NULL when all are empty. */
+/* Returns a match like re.findall: the whole match, or the one group. Of several groups it is the first that
+   is not empty, as in the harness's filter; NULL if all are empty. */
 static json_t *matched(const char *text, const PCRE2_SIZE *places, uint32_t groups) {
   uint32_t first = groups > 0, last = groups > 0 ? groups : 0;
   for (uint32_t g = first; g <= last; g++) {
@@ -179,7 +179,7 @@ static json_t *matched(const char *text, const PCRE2_SIZE *places, uint32_t grou
   return json_null();
 }
 
-/* Goes through all matches as re.findall does, and appends them to the list. */
+/* Finds all matches like re.findall, and appends them to the list. */
 static int find_all(const pcre2_code *code, const json_t *text, pcre2_match_data *data,
                     pcre2_match_context *context, work *w, json_t *list) {
   const char *bytes = json_string_value(text);
@@ -194,7 +194,7 @@ static int find_all(const pcre2_code *code, const json_t *text, pcre2_match_data
     if (number < 0) return number;
     if (!ch_template_spend(w->scope, CH_TEMPLATE_ELEMENT_BYTES, w->error)) return PCRE2_ERROR_CALLOUT;
     if (json_array_append_new(list, matched(bytes, places, groups)) != 0) return PCRE2_ERROR_NOMEMORY;
-    /* \K may put the beginning of a match behind its end. */
+    /* \K may put the beginning of a match after its end. */
     options = PCRE2_NO_UTF_CHECK | (places[0] >= places[1] ? PCRE2_NOTEMPTY_ATSTART : 0);
     if (places[1] < at) return 0;
     at = places[1];

@@ -68,7 +68,7 @@ static int test_order(const ch_template_call *c, const json_t *other) {
   return (equal && order == 0) || (kind == 'l' ? order < 0 : order > 0);
 }
 
-/* value in other, as the operator. */
+/* Tests value in other, like the operator. */
 static int test_in(const ch_template_call *c, const json_t *other) {
   if (json_is_string(other) && json_is_string(c->self))
     return strstr(json_string_value(other), json_string_value(c->self)) != NULL;
@@ -80,7 +80,7 @@ static int test_in(const ch_template_call *c, const json_t *other) {
   return 0;
 }
 
-/* Returns 1 if the filter of that name, "lower" or "upper", leaves the text as it is. */
+/* Returns 1 if the filter of that name, "lower" or "upper", does not change the text. */
 static int test_case(const ch_template_call *c) {
   if (!json_is_string(c->self)) return wrong(c, "needs a text");
   json_t *changed = ch_template_apply_call(c);

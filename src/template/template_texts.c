@@ -48,8 +48,7 @@ static json_t *put_piece(const call *c, json_t *list, const char *from, size_t s
   return NULL;
 }
 
-/* Without a separator: the pieces between runs of white space, no empty ones. After `left` pieces the rest is
-   one. */
+/* Splits at runs of white space, without empty pieces. After `left` pieces the rest is one. */
 static json_t *split_words(const call *c, json_int_t left) {
   const unsigned char *p = (const unsigned char *)json_string_value(c->self);
   const unsigned char *end = p + json_string_length(c->self), *word = NULL;
@@ -80,7 +79,7 @@ static json_t *split(const call *c) {
   return list ? put_piece(c, list, at, strlen(at)) : NULL;
 }
 
-/* A copy of a text backwards, in which strstr finds the last place first. NULL: out of memory. */
+/* Returns a text in reverse, so that strstr finds its last place first. NULL if out of memory. */
 static char *reversed(const char *text) {
   size_t size = strlen(text);
   char *copy = malloc(size + 1);
@@ -102,7 +101,7 @@ static bool find_place(const char *text, const char *piece, bool from_end, const
   return fine;
 }
 
-/* The elements in the opposite order. Releases `list`. */
+/* Returns the elements in reverse order. Releases `list`. */
 static json_t *turn_around(json_t *list) {
   json_t *turned = json_array();
   for (size_t i = json_array_size(list); turned && i > 0; i--)
@@ -114,7 +113,7 @@ static json_t *turn_around(json_t *list) {
   return turned;
 }
 
-/* As split, but separators are searched and counted from the end. */
+/* Like split, but separators are searched and counted from the end. */
 static json_t *split_right(const call *c) {
   const json_t *most = ch_template_argument(c, 1, "maxsplit"), *between = ch_template_argument(c, 0, "sep");
   bool counted = json_is_integer(most) && json_integer_value(most) >= 0;
@@ -137,7 +136,7 @@ static json_t *split_right(const call *c) {
   return pieces ? turn_around(pieces) : NULL;
 }
 
-/* The text before a separator, the separator, and the text behind it. */
+/* Returns the text before a separator, the separator, and the text after it. */
 static json_t *partition(const call *c, bool from_end) {
   const char *separator = ch_template_text_argument(c, 0, "sep"), *text = json_string_value(c->self);
   if (!separator || !*separator) return ch_template_refuse(c, "needs a separator that is not empty");
@@ -149,7 +148,7 @@ static json_t *partition(const call *c, bool from_end) {
   return json_pack("[s%, s, s]", text, (size_t)(at - text), separator, at + strlen(separator));
 }
 
-/* The lines without their ends, as str.splitlines gives them for \n. */
+/* Returns the lines without their ends, like str.splitlines for \n. */
 static json_t *split_lines(const call *c) {
   const char *at = json_string_value(c->self), *next;
   json_t *list = json_array();
@@ -182,8 +181,8 @@ static json_t *replace(const call *c) {
   return NULL;
 }
 
-/* Letters with case, and characters between them that do not end a word (Unicode's Cased and
-   Case_Ignorable). */
+/* has_case returns true for letters with case (Unicode's Cased); is_passed_over for characters between them
+   that do not end a word (Case_Ignorable). */
 static bool has_case(uint32_t code) {
   utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)code);
   return category == UTF8PROC_CATEGORY_LU || category == UTF8PROC_CATEGORY_LL ||
@@ -224,7 +223,7 @@ static bool ends_word(const unsigned char *text, const unsigned char *sigma, con
   return before;
 }
 
-/* Upper or lower case from character `first` on; before it, the other. */
+/* Converts the text: `upper` from the second character on, `upper_first` for the first. */
 static json_t *change_case(const call *c, bool upper_first, bool upper) {
   const unsigned char *p = (const unsigned char *)json_string_value(c->self);
   const unsigned char *start = p, *end = p + json_string_length(c->self);
@@ -247,7 +246,7 @@ static json_t *change_case(const call *c, bool upper_first, bool upper) {
   return ch_template_finish(c, &text);
 }
 
-/* Words begin with capitals, and have none behind them. */
+/* Capitalises the first letter of each word and converts the others to lower case. */
 static json_t *title(const call *c) {
   const unsigned char *p = (const unsigned char *)json_string_value(c->self),
                       *end = p + json_string_length(c->self);
@@ -267,7 +266,7 @@ static json_t *title(const call *c) {
   return ch_template_finish(c, &text);
 }
 
-/* The filter of that name: every line but the first is indented, and empty ones are not. */
+/* Indents every line but the first, and no empty ones. */
 static json_t *indent(const call *c) {
   const json_t *width = ch_template_argument(c, 0, "width"), *first = ch_template_argument(c, 1, "first"),
                *blank = ch_template_argument(c, 2, "blank");
@@ -315,7 +314,7 @@ static bool begins_with(const json_t *text, const json_t *piece, bool at_start) 
          memcmp(at_start ? from : from + size - length, json_string_value(piece), length) == 0;
 }
 
-/* Of a text, or of one of several. */
+/* Returns true if the text begins or ends with a text, or with one of several. */
 static json_t *begins_or_ends(const call *c, bool at_start) {
   const json_t *piece = ch_template_argument(c, 0, "prefix");
   bool holds = begins_with(c->self, piece, at_start);
@@ -333,7 +332,7 @@ static json_t *remove_end(const call *c, bool at_start) {
   return json_stringn(json_string_value(c->self) + (at_start ? length : 0), size - length);
 }
 
-/* The place of a piece in characters; without it -1, or an error for `index`. */
+/* Returns the place of a piece in characters; without it -1, or an error for `index`. */
 static json_t *find(const call *c, bool from_end, bool required) {
   const char *piece = ch_template_text_argument(c, 0, "sub"), *text = json_string_value(c->self);
   const char *found;
@@ -353,7 +352,7 @@ static json_t *count_pieces(const call *c) {
   return json_integer(count);
 }
 
-/* Returns true if there are characters, and all are of the kind that `name` asks for. */
+/* Returns true if there are characters and all are of the kind in the method's name. */
 static json_t *all_are(const call *c) {
   const unsigned char *p = (const unsigned char *)json_string_value(c->self),
                       *end = p + json_string_length(c->self);
@@ -387,7 +386,7 @@ static json_t *is_in_case(const call *c, bool upper) {
   return json_boolean(some && all);
 }
 
-/* separator.join(list) */
+/* Evaluates separator.join(list). */
 static json_t *join_by(const call *c) {
   json_t *self = c->self;
   const json_t *list = ch_template_argument(c, 0, "iterable");
@@ -397,7 +396,7 @@ static json_t *join_by(const call *c) {
   return ch_template_apply(c->scope, "join", (json_t *)(uintptr_t)list, &self, 1, c->error);
 }
 
-/* A list's element needs two bytes and more of the text. */
+/* Reads a text as a Python literal. A list's element occupies at least two bytes of the text. */
 static json_t *literal(const call *c) {
   size_t size = json_string_length(c->self);
   if (!ch_template_spend(c->scope, size * (CH_TEMPLATE_ELEMENT_BYTES / 2), c->error)) return NULL;

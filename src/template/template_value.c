@@ -57,7 +57,7 @@ bool ch_template_order(const json_t *a, const json_t *b, double *order) {
   return true;
 }
 
-/* Numbers and booleans, which are numbers in Python. */
+/* Returns true for numbers and booleans, which are numbers in Python. */
 static bool is_numeric(const json_t *value) {
   return json_is_number(value) || (json_is_boolean(value) && !ch_template_is_callable(value));
 }
@@ -66,7 +66,7 @@ static double number_of(const json_t *value) {
   return json_is_boolean(value) ? json_is_true(value) : json_number_value(value);
 }
 
-/* The limits for values bound the recursion. */
+/* Compares recursively. The limits for values bound the depth. */
 bool ch_template_equal(const json_t *a, const json_t *b) {
   if (json_is_integer(a) && json_is_integer(b)) return json_integer_value(a) == json_integer_value(b);
   if (is_numeric(a) && is_numeric(b)) return number_of(a) == number_of(b);
@@ -130,8 +130,8 @@ static void put_repr_text(ch_text *text, const json_t *value) {
   ch_text_put(text, &quote, 1);
 }
 
-/* repr of what is not a text, and of texts inside lists and objects. The limits for values bound the
-   recursion. */
+/* Writes repr of a value that is not text, and of texts inside lists and objects. The limits for values bound
+   the recursion. */
 static void put_repr(ch_text *text, const json_t *value) {
   if (json_is_string(value)) {
     put_repr_text(text, value);

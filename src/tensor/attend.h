@@ -1,10 +1,10 @@
 /* The streaming attention loop's interface: queries, states behind a tile producer, mask, outputs.
  *
  * Softmax attention over blocks of tokens with a running maximum and sum; T x T scores are never stored. The
- * producer knows how a block of states is stored: it gives the loop a tile of keys and
- * values for one key-value head, in place when the memory already is one, or written into cache-resident
- * scratch (converted, rotated, mixed, expanded ...). The backward pass recomputes tiles from the log-sum-exp
- * saved by the forward pass. */
+ * producer knows how a block of states is stored. It gives the loop a tile of keys and values for one
+ * key-value head: in place if the memory already is a tile, or computed into cache-resident scratch
+ * (converted, rotated, mixed, expanded ...). The backward pass recomputes tiles from the log-sum-exp of the
+ * forward pass. */
 #ifndef CH_TENSOR_ATTEND_H
 #define CH_TENSOR_ATTEND_H
 
@@ -29,7 +29,7 @@ typedef struct ch_state_view {
   const int32_t *order;    /* [sequences] [host] places in memory of the sequences; NULL: they are in order */
 } ch_state_view;
 
-/* Elements before token t of a sequence. */
+/* Returns the number of elements before token t of a sequence. */
 static inline int64_t ch_state_at(const ch_state_view *view, int64_t sequence, int64_t t) {
   return (view->order ? view->order[sequence] : sequence) * view->sequence_stride + t * view->token_stride;
 }
@@ -86,13 +86,13 @@ typedef struct ch_row_places {
   int64_t sinks, turn, newer, older;
 } ch_row_places;
 
-/* The token that a row is. places NULL: the row's own number. */
+/* Returns the token in row `row`. If places is NULL, that is `row` itself. */
 static inline int64_t ch_token_of_row(const ch_row_places *places, int64_t row) {
   if (!places || row < places->sinks) return row;
   return row + (row < places->turn ? places->newer : places->older);
 }
 
-/* How many of `count` rows from `row` on are consecutive tokens. */
+/* Returns the number of rows from `row` on, at most `count`, that hold consecutive tokens. */
 static inline int64_t ch_consecutive_rows(const ch_row_places *places, int64_t row, int64_t count) {
   if (!places) return count;
   int64_t end = row < places->sinks ? places->sinks : row < places->turn ? places->turn : INT64_MAX;

@@ -7,7 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* /proc/PID/task/TID/schedstat: nanoseconds run, nanoseconds waited, time slices. */
+/* Adds a thread's running and waiting time from /proc/PID/task/TID/schedstat, whose fields are nanoseconds
+   run, nanoseconds waited, time slices. */
 static bool add_thread(const char *name, ch_waiting *waiting) {
   char path[64];
   unsigned long long ran, waited;
@@ -20,7 +21,7 @@ static bool add_thread(const char *name, ch_waiting *waiting) {
   return known;
 }
 
-/* How many of this process's threads are counted. */
+/* Returns the number of this process's threads for which `counts` returns true. */
 static int count_threads(bool (*counts)(const char *name, ch_waiting *waiting), ch_waiting *waiting) {
   int count = 0;
   DIR *threads = opendir("/proc/self/task");
@@ -35,7 +36,7 @@ bool ch_read_waiting(ch_waiting *waiting) {
   return count_threads(add_thread, waiting) > 0;
 }
 
-/* /proc/PID/task/TID/stat: number, name in parentheses, state. */
+/* Returns true if the state in /proc/PID/task/TID/stat (number, name in parentheses, state) is R. */
 static bool is_running(const char *name, ch_waiting *unused) {
   char path[64], text[128] = "";
   (void)unused;

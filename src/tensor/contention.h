@@ -10,7 +10,8 @@ typedef struct ch_waiting {
   double ran, waited;
 } ch_waiting;
 
-/* False where the system does not say. Threads that have ended are not counted. */
+/* Sums the running and waiting times of this process's live threads. Returns false if the system does not
+   report them. */
 bool ch_read_waiting(ch_waiting *waiting);
 /* Returns true if other programs keep at least half of this machine's processors busy, now and on the mean of
    the last minute. False where the system does not say. */

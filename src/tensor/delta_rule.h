@@ -41,7 +41,7 @@ typedef struct ch_delta_rule {
   void *scratch; /* ch_kernels.delta_rule_scratch bytes, any alignment and content */
 } ch_delta_rule;
 
-/* Where gradients go, each overwritten or added to; NULL: not wanted. */
+/* Addresses of gradients. Each gradient is overwritten or added to; NULL: not wanted. */
 typedef struct ch_delta_rule_gradient {
   const void *out; /* of the output */
   void *q, *k, *v, *decay, *beta;

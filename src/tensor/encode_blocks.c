@@ -23,13 +23,13 @@ static int nearest(float value, int least, int most) {
   return rounded < (float)least ? least : rounded > (float)most ? most : (int)rounded;
 }
 
-/* A factor around 1: the trials of a search. */
+/* Returns the factor, close to 1, that trial i of a search applies to the first guess. */
 static float trial(int i) {
   return 1 + 0.02f * (float)(i - TRIALS / 2);
 }
 
-/* The scale s for which x is nearest to s * q with whole q from least to most (-most <= least < 0), the end
-   of the larger range at the value of largest magnitude. */
+/* Returns the scale s for which s * q is nearest to x, with whole q from least to most (-most <= least < 0).
+   The value of largest magnitude sits at the end of the larger range. */
 static float symmetric_scale(const float *x, int count, int least, int most) {
   float extreme = 0, best = 0, best_gain = -1;
   for (int i = 0; i < count; i++)
@@ -50,7 +50,8 @@ static float symmetric_scale(const float *x, int count, int least, int most) {
   return best;
 }
 
-/* Like symmetric_scale, for x near s * q - m with q from 0 to most, s and m not negative. */
+/* Finds scale s and shift m for which s * q - m is nearest to x, with whole q from 0 to most; s and m are not
+   negative. */
 static void shifted_scale(const float *x, int count, int most, float *scale, float *shift) {
   float low = 0, high = 0, sum_x = 0, best = INFINITY;
   for (int i = 0; i < count; i++) {

@@ -13,8 +13,8 @@
  *                     - sum of a_t mean_t / std_t) + beta_v
  *
  * U ids cost U c (n + v) multiply-adds per head, and T tokens 2 T c, where expanding all of them costs T c (n
- * + v). An id that occurs once costs as much either way. But expanded tokens share one product with one
- * matrix, and each folded id has a query and a sum of its own. The kernel chooses by their costs. */
+ * + v). An id that occurs once costs the same either way. But expanded tokens share one product with one
+ * matrix, and each folded id has its own query and sum. The kernel chooses by their costs. */
 #ifndef CH_TENSOR_GATED_ATTEND_H
 #define CH_TENSOR_GATED_ATTEND_H
 
@@ -27,8 +27,8 @@ typedef struct ch_id_groups {
   const int32_t *id, *first, *token;
 } ch_id_groups;
 
-/* How ids are processed: rare ids expanded and frequent ones folded, by the cost of each; or all in one
-   way. */
+/* Selects how ids are processed: rare ids expanded and frequent ones folded, by the cost of each; or all in
+   one way. */
 typedef enum ch_gated_form { CH_GATED_CHOSEN, CH_GATED_FOLDED, CH_GATED_EXPANDED } ch_gated_form;
 
 typedef struct ch_gated_attend {

@@ -11,29 +11,30 @@
 #include "tensor/gemm_trials.h"
 #include "tensor/quantised.h"
 
-/* Up to so many rows of x, y = x W^T is faster by a matmul primitive than by sgemm. */
+/* Up to this many rows of x, a matmul primitive computes y = x W^T faster than sgemm. */
 enum { MATMUL_ROWS = 512 };
-/* A result of so many elements (4 MiB) that is added to is in no cache when a step comes to it: sgemm passes
-   over it less often, where its rows are this long; of narrow ones from 32 MiB on. */
+/* A result with at least this many elements (4 MiB) is in no cache when a step adds to it. sgemm passes over
+   it less often than a matmul primitive, if its rows are at least LONG_ROW long; narrow ones from 32 MiB
+   on. */
 enum { LARGE_RESULT = 1 << 20, LONG_ROW = 512, LARGE_NARROW_RESULT = 1 << 23 };
 /* Weights of 16 bits are widened this many elements at a time: a panel that stays in the last-level cache. */
 enum { PANEL_ELEMENTS = 1 << 20 };
-/* A number of rows that changes goes through in pieces of MOST_PIECE, its half ... down to LEAST_PIECE, and a
-   rest. */
+/* Products with a changing number of rows are divided into pieces of MOST_PIECE, its half ... down to
+   LEAST_PIECE, and a rest. */
 enum { MOST_PIECE = 512, LEAST_PIECE = 64 };
-/* The work between two checks for a stop: at most a second or two on slow processors. Larger products go
-   through in pieces of whole PIECE_ROWS rows. */
+/* The work between two checks for a stop: at most a second or two on slow processors. Larger products are
+   divided into pieces of whole PIECE_ROWS rows. */
 enum { PIECE_ROWS = 64 };
 static const double MOST_MULTIPLY_ADDS = 1e11, MOST_MULTIPLY_ADDS_F64 = 1e9;
-/* A trial of fewer threads compares this many results, by matrices of up to so many bytes; larger products
-   keep all threads. */
+/* A trial of fewer threads compares this many results, for matrices of at most MOST_TRIED_BYTES. Larger
+   products use all threads. */
 enum { ENOUGH_RESULTS = 1 << 12 };
 static const size_t MOST_TRIED_BYTES = (size_t)1 << 28;
 /* The plain product packs blocks of B of this many rows and columns. */
 enum { BLOCK_K = 256, BLOCK_N = 64 };
 
-/* Work memory: packed blocks and rows in small integers, a panel of weights, what a panel is rounded from,
-   factors widened, columns without gaps. */
+/* Work memory: packed blocks and rows of small integers, a panel of weights, the panel before rounding,
+   widened factors, columns without gaps. */
 enum { PACKED, PANEL, WIDE_PANEL, WIDE_A, WIDE_B, CLOSE_A, CLOSE_B, COLUMN, SPACES };
 
 typedef struct work_space {
@@ -87,7 +88,7 @@ static ch_status reserve(ch_gemm *gemm, int space, size_t bytes, void **data, ch
 
 /* --- doubles: plain C ----------------------------------------------------------------------------------- */
 
-/* Rows [k0, k0 + rows) of columns [j0, j0 + columns) of op(B), row-major. */
+/* Copies rows [k0, k0 + rows) of columns [j0, j0 + columns) of op(B) to `block`, row-major. */
 static void pack_block(const ch_gemm_shape *s, const double *b, int64_t k0, int64_t rows, int64_t j0,
                        int64_t columns, double *block) {
   for (int64_t p = 0; p < rows; p++)
@@ -95,7 +96,8 @@ static void pack_block(const ch_gemm_shape *s, const double *b, int64_t k0, int6
       block[p * columns + j] = s->transpose_b ? b[(j0 + j) * s->ldb + k0 + p] : b[(k0 + p) * s->ldb + j0 + j];
 }
 
-/* The order of sums is the same for any number of threads: each has whole columns of C. */
+/* Multiplies with the tile kernel. Each thread computes whole columns of C, so the order of sums does not
+   depend on the number of threads. */
 static ch_status run_plain(ch_gemm *gemm, const ch_gemm_shape *s, const double *a, const double *b, double *c,
                            ch_error *error) {
   size_t block_bytes = BLOCK_K * BLOCK_N * sizeof(double);
@@ -132,7 +134,7 @@ static bool matmul_is_faster(const ch_gemm_shape *s) {
 static ch_status run_widened(ch_gemm *gemm, const ch_gemm_shape *s, const void *a, const void *b, void *c,
                              ch_error *error);
 
-/* Elements from a matrix's first to its last. */
+/* Returns the number of elements from a matrix's first to its last. */
 static int64_t span(int64_t rows, int64_t columns, int64_t stride) {
   return rows > 0 && columns > 0 ? (rows - 1) * stride + columns : 0;
 }
@@ -202,8 +204,8 @@ static ch_status run_library(ch_gemm *gemm, const ch_gemm_shape *s, const void *
   return run_with(gemm, verdict == CH_GEMM_SAME ? team->workers : team->threads, s, a, b, c, error);
 }
 
-/* In pieces of rows, between which a run can be stopped. The pieces depend on the shape alone, so results do
-   too. */
+/* Multiplies a piece of rows at a time, so that a run can be stopped between two pieces. The pieces depend on
+   the shape alone, so results do not depend on the threads. */
 static ch_status run_pieces(ch_gemm *gemm, const ch_gemm_shape *s, const void *a, const void *b, void *c,
                             ch_error *error) {
   const bool wide = gemm->kernels->dtype == CH_F64;
@@ -237,8 +239,8 @@ static ch_status close_factor(ch_gemm *gemm, int space, int64_t rows, size_t ele
   return CH_OK;
 }
 
-/* oneDNN 3.7's matmul ignores the gaps between the rows of a matrix with one column, so such a matrix is
-   copied. */
+/* Returns true if rows have gaps that oneDNN 3.7's matmul ignores: in a matrix with one column. Such a matrix
+   is copied. */
 static bool has_gaps(int64_t columns, int64_t ld) {
   return columns == 1 && ld > 1;
 }
@@ -380,7 +382,8 @@ static ch_status convert_panel(ch_gemm *gemm, int64_t count, const void *weight,
   return CH_OK;
 }
 
-/* The weights' rows in panels: each is brought to x's type, then multiplied while it is in cache. */
+/* Converts the weights to x's type one panel of rows at a time, and multiplies each panel while it is in
+   cache. */
 static ch_status run_panels(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x,
                             ch_dtype x_dtype, const void *weight, ch_dtype weight_dtype, void *y,
                             bool accumulate, ch_error *error) {
@@ -401,9 +404,8 @@ static ch_status run_panels(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out
   return CH_OK;
 }
 
-/* Weights are read once, or panel by panel; for block-quantised weights x becomes small integers too. x of
-   BF16 is multiplied as it is with weights of BF16 where the processor has a way, else widened: it is
-   little. */
+/* Multiplies few rows of x. x of BF16 is multiplied directly with weights of BF16 if the processor can do
+   that. Otherwise it is widened, and for block-quantised weights x becomes small integers. */
 static ch_status run_skinny(ch_gemm *gemm, int64_t rows, int64_t in, const void *x, ch_dtype x_dtype,
                             ch_dtype weight_dtype, int count, const ch_product *products, bool accumulate,
                             ch_error *error) {

@@ -9,7 +9,7 @@
    once). Steps after the first with the same shapes allocate nothing. */
 typedef struct ch_gemm ch_gemm;
 
-/* `team` must outlive it: products are computed by its workers. */
+/* The workers of `team` compute the products. It must outlive the result. */
 ch_status ch_gemm_create(const ch_kernels *kernels, const ch_team *team, ch_gemm **gemm, ch_error *error);
 void ch_gemm_free(ch_gemm *gemm);
 
@@ -20,17 +20,16 @@ ch_status ch_gemm_run(ch_gemm *gemm, bool transpose_a, bool transpose_b, int64_t
                       const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
                       bool accumulate, ch_error *error);
 
-/* Like ch_gemm_run with A and B in BF16 and sums in the table's type: at twice the rate of F32 where the
-   processor multiplies BF16, else by widening both. */
+/* Like ch_gemm_run with A and B in BF16 and sums in the table's type. Twice as fast as F32 if the processor
+   multiplies BF16; otherwise both are widened. */
 ch_status ch_gemm_run_bf16(ch_gemm *gemm, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
                            const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
                            bool accumulate, ch_error *error);
 
-/* A second factor B [k, n] that many products read, packed for them once: so many elements of BF16. It is
-   packed from W [rows, columns] in the table's type or BF16: `factor` is W itself, `transposed` its
-   transpose, both in one pass over W; either may be NULL. Then C [m, n] = A packed (+ C), A [m, k] (or [k,
-   m], transposed) in BF16. On a processor that multiplies BF16 the layout is the library's, and packed
-   factors are at multiples of 64 bytes. */
+/* Packs a second factor B [k, n] that many products read. It has ch_gemm_packed_count elements of BF16, at a
+   multiple of 64 bytes. ch_gemm_pack reads W [rows, columns] in the table's type or BF16 once and packs W
+   itself into `factor` and its transpose into `transposed`; either may be NULL. ch_gemm_run_packed computes C
+   [m, n] = A packed (+ C), with A [m, k] (or [k, m], transposed) in BF16. */
 int64_t ch_gemm_packed_count(int64_t k, int64_t n);
 ch_status ch_gemm_pack(ch_gemm *gemm, int64_t rows, int64_t columns, const void *w, ch_dtype dtype,
                        int64_t ld, void *factor, void *transposed, ch_error *error);
@@ -40,30 +39,30 @@ ch_status ch_gemm_run_packed(ch_gemm *gemm, bool transpose_a, int64_t m, int64_t
 
 /* Rows up to which the matrix-vector kernel beats the library (docs/gemm.md). */
 enum { CH_SKINNY_ROWS = 32 };
-/* Returns true if a product of so many rows goes to the library; fewer go through the matrix-vector kernel,
-   which reads weights as they are, and gives each row what it gives that row alone. */
+/* Returns true if the library computes a product of `rows` rows. The matrix-vector kernel computes smaller
+   ones: it reads weights in their own type, and a row's result does not depend on the other rows. */
 bool ch_gemm_is_large(int64_t rows);
 
-/* y [rows, out] = x [rows, in] W^T (+ bias) (+ y when accumulate): few rows by the matrix-vector kernel, many
-   by the library. x of the table's type: a W in another is widened panel by panel for the library. x in BF16:
-   W is rounded to it panel by panel, or taken as it is. */
+/* y [rows, out] = x [rows, in] W^T (+ bias) (+ y when accumulate). Few rows use the matrix-vector kernel,
+   many use the library. If x has the table's type, a W of another type is widened panel by panel for the
+   library. If x is BF16, W is rounded to BF16 panel by panel unless it is BF16 already. */
 ch_status ch_gemm_linear(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x,
                          ch_dtype x_dtype, const void *weight, ch_dtype weight_dtype, const void *bias,
                          void *y, bool accumulate, ch_error *error);
 
-/* From here on a W of BF16 goes to the library in the panels in which one of the table's type is rounded, so
-   that both give the same bits. */
+/* From now on multiplies a W of BF16 in the same panels in which a W of the table's type is rounded. Both
+   then give the same bits. */
 void ch_gemm_by_panels(ch_gemm *gemm);
 
-/* Like ch_gemm_linear, for `count` products of one x with weights of one type: few rows of it meet all of
-   them in one call. */
+/* Like ch_gemm_linear, for `count` products of one x with weights of one type. If x has few rows, one call
+   computes all products. */
 ch_status ch_gemm_linears(ch_gemm *gemm, int64_t rows, int64_t in, const void *x, ch_dtype x_dtype,
                           ch_dtype weight_dtype, int count, const ch_product *products, bool accumulate,
                           ch_error *error);
 
-/* Where the number of rows changes from call to call, as an expert's tokens do: they go through in pieces of
-   a few sizes, so that no product has to be prepared anew. y = x W^T; and the gradient dW [out, in] (+)= dy^T
-   x. */
+/* For products whose number of rows changes from call to call, like the tokens of an expert. The rows are
+   divided into pieces of a few sizes, so that the library does not prepare a new product for every call.
+   Computes y = x W^T, and the gradient dW [out, in] (+)= dy^T x. */
 ch_status ch_gemm_linear_some(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x,
                               ch_dtype x_dtype, const void *weight, ch_dtype weight_dtype, void *y,
                               ch_error *error);

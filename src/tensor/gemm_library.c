@@ -149,7 +149,8 @@ static ch_status check_room(const ch_gemm_shape *shape, ch_error *error) {
 
 /* --- preparing ------------------------------------------------------------------------------------------ */
 
-/* Attributes of a product: scratch memory is ours, and the result is added to C where the shape says so. */
+/* Creates the attributes of a product: the caller provides scratch memory, and `accumulate` adds the result
+   to C. */
 static dnnl_status_t make_attributes(bool accumulate, dnnl_primitive_attr_t *attributes) {
   dnnl_status_t status = dnnl_primitive_attr_create(attributes);
   if (!status) status = dnnl_primitive_attr_set_scratchpad_mode(*attributes, dnnl_scratchpad_mode_user);

@@ -12,8 +12,8 @@ typedef struct ch_gemm_shape {
   int64_t m, n, k, lda, ldb, ldc;
   bool transpose_a, transpose_b, accumulate;
   bool rounded; /* A and B are BF16; C is F32, as all else here */
-  bool packed;  /* B in the layout that kernels->pack_bf16 makes; ldb and transpose_b say nothing then */
-  bool is_rare; /* not worth a matmul primitive of its own: to sgemm */
+  bool packed;  /* B has the layout of kernels->pack_bf16; ldb and transpose_b are ignored */
+  bool is_rare; /* not worth a separate matmul primitive: uses sgemm */
 } ch_gemm_shape;
 
 bool ch_gemm_same_shape(const ch_gemm_shape *x, const ch_gemm_shape *y);
@@ -27,12 +27,12 @@ void ch_gemm_library_free(ch_gemm_library *library);
    where BF16 dots are known to be fast, by instructions for them. */
 bool ch_gemm_library_rounds(bool bf16_dots_are_fast);
 
-/* By a matmul primitive, prepared at the first call with this shape and number of threads. */
+/* Multiplies with a matmul primitive. The first call with a shape and number of threads prepares it. */
 ch_status ch_gemm_library_matmul(ch_gemm_library *library, const ch_gemm_shape *shape, const void *a,
                                  const void *b, float *c, ch_error *error);
-/* Elements of BF16 of a packed B [k, n]: whole blocks of 32 x 64. */
+/* Returns the number of BF16 elements of a packed B [k, n]: whole blocks of 32 x 64. */
 int64_t ch_gemm_library_packed_count(int64_t k, int64_t n);
-/* By the library's sgemm; not for `rounded`. */
+/* Multiplies with the library's sgemm; not for `rounded`. */
 ch_status ch_gemm_library_sgemm(ch_gemm_library *library, const ch_gemm_shape *shape, const float *a,
                                 const float *b, float *c, ch_error *error);
 

@@ -2,7 +2,7 @@
  * trials. */
 #include "tensor/gemm_trials.h"
 
-/* Places where a shape may be, one behind the other. */
+/* The consecutive places where a shape may be. */
 enum { PLACES = 8 };
 
 static uint32_t mixed(uint32_t hash, uint64_t value) {

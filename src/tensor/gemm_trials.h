@@ -29,7 +29,8 @@ typedef struct ch_gemm_trials {
 } ch_gemm_trials;
 
 ch_gemm_verdict ch_gemm_trials_find(const ch_gemm_trials *trials, const ch_gemm_shape *shape, int workers);
-/* Keeps a verdict; where all places of the shape are taken, another shape is untried again. */
+/* Stores a verdict. If all places of the shape are in use, it replaces another shape's, which is then
+   untried. */
 void ch_gemm_trials_keep(ch_gemm_trials *trials, const ch_gemm_shape *shape, int workers,
                          ch_gemm_verdict verdict);
 /* Fills a matrix of F32, or of BF16, with numbers between -2 and 2, none of them zero: sums in different

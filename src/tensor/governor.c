@@ -1,5 +1,5 @@
-/* Measures which number of workers completes most steps. It asks the clock and the system's queues, never
- * the values, so that no result depends on it. */
+/* Measures which number of workers completes most steps. It reads the clock and the system's queues, never
+   values, so no result depends on it. */
 #include "tensor/governor.h"
 
 #include <math.h>
@@ -16,19 +16,18 @@ static const double BUSY_START = 1;     /* the first pause where others ran from
 static const double LONG_PAUSE = 2;     /* the first pause when they do not; it doubles up to LONGEST_PAUSE */
 static const double LONGEST_PAUSE = 30;
 static const double LOOK = 0.1;    /* between two looks at how long threads waited for a processor */
-static const double MEMORY = 0.25; /* of that, in seconds of all threads */
+static const double MEMORY = 0.25; /* time over which that is averaged, in seconds of all threads */
 static const double CLASS_LIMITS[CH_GOVERNOR_CLASSES - 1] = {20e-6, 100e-6, 500e-6, 2.5e-3, 12e-3};
 
 enum { ALL = 0 };
-#define SLOW 0.8         /* a rate below it means that something is in the way */
-#define BETTER 1.05      /* how much faster another choice has to be, */
-#define MUCH_BETTER 1.25 /* and where no thread waits for a processor: the speed of machines swings */
-#define WAITS 0.45       /* of what a thread would wait in all if one other program were always there */
-#define FORGET 0.5       /* share of the old rate that stays when a new one is known */
-#define WORTH 100    /* a trial that lost time is not repeated before so many times that time have passed, */
-#define WORTH_FEW 40 /* or so many where few threads are in use: what was in their way may be gone */
+#define SLOW 0.8         /* a rate below it means that something slows the steps down */
+#define BETTER 1.05      /* how much faster another choice must be, */
+#define MUCH_BETTER 1.25 /* and if no thread waits for a processor: the speed of machines varies */
+#define WAITS 0.45       /* share of the waiting that one other permanent program would cause */
+#define FORGET 0.5       /* share of the old rate in the new average */
+#define WORTH 100    /* after a trial that lost time, the next one waits for this multiple of that time, */
+#define WORTH_FEW 40 /* or for this one if few threads are in use: the obstacle may be gone */
 
-/* CROSSHEAD_WORKERS: "all" or "varied"; NULL: it is not set. */
 static const char *wanted_workers(void) {
   return getenv("CROSSHEAD_WORKERS");
 }
@@ -73,10 +72,11 @@ int ch_governor_workers(ch_governor *governor, ch_expected_time expected) {
   return governor->workers[governor->classes[class_of(expected)].trial];
 }
 
-/* The rate of the steps since the last decision joins what is known of a choice. */
+/* Averages the rate of the steps since the last decision into the rate of a choice. A rate that has fallen
+   far replaces it. */
 static void learn(ch_governed_class *c, int choice) {
   double rate = c->expected / c->taken;
-  bool fell = rate < SLOW * c->rate[choice]; /* something came into the way: what was before says nothing */
+  bool fell = rate < SLOW * c->rate[choice]; /* something interfered: the older rate means nothing now */
   c->rate[choice] = c->rate[choice] > 0 && !fell ? FORGET * c->rate[choice] + (1 - FORGET) * rate : rate;
   c->expected = c->taken = 0;
 }
@@ -99,11 +99,12 @@ static void start_trial(const ch_governor *governor, ch_governed_class *c, doubl
   c->last = (c->last + 1) % governor->choices;
   if (c->last == c->choice) c->last = (c->last + 1) % governor->choices;
   c->trial = c->last;
-  c->rate[c->trial] = 0; /* what it was long ago says nothing */
+  c->rate[c->trial] = 0; /* an old rate means nothing now */
   c->next_trial = now;
 }
 
-/* `lost`: how much longer the trial took than the choice in use would have. */
+/* Keeps the trial's choice if it was faster, and schedules the next trial. `lost`: how many seconds longer
+   the trial took than the current choice would have. */
 static void end_trial(ch_governed_class *c, double lost, bool undisturbed, double now) {
   bool better = c->rate[c->trial] > (undisturbed ? MUCH_BETTER : BETTER) * c->rate[c->choice];
   bool slow = c->rate[c->choice] < SLOW || c->choice != ALL || better;

@@ -1,4 +1,4 @@
-/* How many workers a team has now: fewer than its threads when other programs keep the processors busy.
+/* Sets the number of workers of a team: fewer than its threads while other programs use the processors.
  *
  * Threads of one step wait for one another. If another program occupies the processor of one of them, all
  * wait for its next turn, which is thousands of times longer than a step of decoding. Then one thread alone
@@ -7,8 +7,8 @@
  * because long steps suffer less. The results of a step never depend on the number of workers
  * (tensor/team.h).
  *
- * The speed of a machine swings for other reasons too. So the governor asks the system whether its threads
- * wait for a processor. As long as they do not, all of them work, and trials are rare. */
+ * The speed of a machine varies for other reasons too. So the governor reads from the system whether its
+ * threads wait for a processor. As long as they do not, all of them work, and trials are rare. */
 #ifndef CH_TENSOR_GOVERNOR_H
 #define CH_TENSOR_GOVERNOR_H
 
@@ -52,13 +52,12 @@ typedef float ch_expected_time;
 
 /* Fails if CROSSHEAD_WORKERS has a value that is not known. */
 ch_status ch_governor_check(ch_error *error);
-/* busy: begin with one worker, and try more soon. If the environment variable CROSSHEAD_WORKERS is "all",
+/* busy: start with one worker, and try more soon. If the environment variable CROSSHEAD_WORKERS is "all",
    there is one choice: all threads. If it is "varied", nothing is measured: the number changes from step to
-   step, from 1 to all threads, in an order that is always the same. That is for tests: results must not
-   change. */
+   step, from 1 to all threads, in a fixed order. That is for tests: results must not change. */
 void ch_governor_init(ch_governor *governor, int threads, bool busy);
-/* Workers for a step that is about to run, and afterwards what it took; `now` is the time at its end, in
-   seconds. */
+/* ch_governor_workers returns the number of workers for the next step. ch_governor_observe records its time
+   afterwards; `now` is the time at its end, in seconds. */
 int ch_governor_workers(ch_governor *governor, ch_expected_time expected);
 void ch_governor_observe(ch_governor *governor, ch_expected_time *expected, double taken, double now);
 

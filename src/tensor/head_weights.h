@@ -1,4 +1,4 @@
-/* How tokens weigh their heads (Mixture-of-Head): `shared` heads first, then `routed` ones of which every
+/* The weights of a token's heads (Mixture-of-Head): `shared` heads first, then `routed` ones, of which every
  * token has chosen `active`.
  *
  *   [a1, a2] = 2 softmax(stage)      u = shared * softmax(shared logits)
@@ -21,7 +21,7 @@ typedef struct ch_head_weights {
   const void *stage_logits;             /* [rows, 2]; NULL without shared heads */
 } ch_head_weights;
 
-/* Gradients of the three; those that are NULL are not wanted. */
+/* Gradients of the three; NULL: not computed. */
 typedef struct ch_head_weights_gradient {
   void *chosen_weights, *shared_logits, *stage_logits;
   bool accumulate_chosen, accumulate_shared, accumulate_stage;

@@ -19,8 +19,8 @@ extern const ch_kernels ch_kernel_table_f32_avx512;
 extern const ch_kernels ch_kernel_table_f32_avx512_vnni;
 extern const ch_kernels ch_kernel_table_f32_avx512_bf16;
 
-/* The built-in also checks that the operating system saves the registers. Every processor with AVX2 and FMA
-   has the rest of x86-64-v3 that compilers use (F16C, BMI, LZCNT, MOVBE). */
+/* Returns true if the processor has AVX2 and FMA and the operating system saves their registers. Every such
+   processor has the rest of x86-64-v3 that compilers use (F16C, BMI, LZCNT, MOVBE). */
 static bool have_avx2(void) {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
          __builtin_cpu_supports("bmi2");
@@ -74,9 +74,9 @@ typedef struct core_properties {
   bool has_fast_bf16_dot; /* a BF16 dot instruction does more products per cycle than F32 multiply-adds do */
 } core_properties;
 
-/* No CPUID bit says how fast an instruction is, so the vendor decides: Intel's cores start a BF16 dot
-   instruction every other cycle, but two F32 multiply-adds in every cycle, which makes twice as many
-   products. */
+/* Returns the properties of this processor's cores. No CPUID bit says how fast an instruction is, so the
+   vendor decides: Intel's cores start a BF16 dot instruction every other cycle, but two F32 multiply-adds
+   every cycle. F32 thus computes twice as many products. */
 static core_properties find_core_properties(void) {
   core_properties core = {.has_fast_bf16_dot = true};
 #ifdef CH_HAVE_KERNELS_f32_avx512_bf16
@@ -85,7 +85,7 @@ static core_properties find_core_properties(void) {
   return core;
 }
 
-/* The highest instruction set that pays on this processor. */
+/* Returns the highest instruction set that is worth using on this processor. */
 static ch_isa default_limit(void) {
   const core_properties core = find_core_properties();
   return core.has_fast_bf16_dot ? CH_ISA_AVX512_BF16 : CH_ISA_AVX512_VNNI;
@@ -109,8 +109,8 @@ ch_status ch_kernels_check(ch_error *error) {
       variable, wanted, names);
 }
 
-/* The highest instruction set that the environment names. ch_kernels_check refuses unknown names; here they
-   count as none. */
+/* Returns the highest instruction set that the environment variable allows. ch_kernels_check refuses unknown
+   names; here they count as none. */
 static ch_isa isa_limit(void) {
   const char *wanted = getenv(variable);
   for (int isa = 0; wanted && isa < CH_ISA_COUNT; isa++)

@@ -33,7 +33,7 @@ typedef struct ch_product {
   void *y;
 } ch_product;
 
-/* Bytes in which gemv_bf16 packs `rows` rows of `in` elements: whole lines of 64 bytes. */
+/* Returns the bytes that gemv_bf16 needs for `rows` rows of `in` elements, in whole lines of 64 bytes. */
 static inline size_t ch_gemv_room(int64_t rows, int64_t in) {
   return rows > 1 ? (size_t)rows * (((size_t)in * sizeof(uint16_t) + 63) / 64 * 64) : 0;
 }
@@ -43,7 +43,7 @@ static inline size_t ch_gemv_split_room(int64_t rows, int64_t in) {
   return (size_t)rows * (((size_t)in * sizeof(float) + 127) / 128 * 128);
 }
 
-/* How tokens weigh their experts: `scale` times the softmax over all experts, taken at the chosen ones. With
+/* The weights of a token's experts: `scale` times the softmax over all experts, at the chosen ones. With
    `renormalise` the weights of the chosen ones sum to `scale`. */
 typedef struct ch_routing_rule {
   int64_t experts, active; /* 1 <= active <= experts <= CH_MAX_EXPERTS */
@@ -95,17 +95,17 @@ typedef enum ch_isa {
   CH_ISA_COUNT
 } ch_isa;
 
-/* The table for an element type (CH_F32 or CH_F64) on an instruction set, or NULL when the build or this
-   processor has none. */
+/* Returns the table for an element type (CH_F32 or CH_F64) on an instruction set, or NULL if the build or
+   this processor has none. */
 const ch_kernels *ch_kernels_for(ch_dtype dtype, ch_isa isa);
 /* Fails if CROSSHEAD_ISA names no instruction set of this build and processor. */
 ch_status ch_kernels_check(ch_error *error);
-/* The fastest table this processor runs. The environment variable CROSSHEAD_ISA (plain, avx2, avx512,
-   avx512_vnni, avx512_bf16) names the highest one to use. Without it, avx512_bf16 is used only on processors
-   where BF16 dot products are faster than F32 (kernels.c). */
+/* Returns the fastest table that this processor runs. The environment variable CROSSHEAD_ISA (plain, avx2,
+   avx512, avx512_vnni, avx512_bf16) limits it. Without it, avx512_bf16 is used only on processors with BF16
+   dot products faster than F32 (kernels.c). */
 const ch_kernels *ch_kernels_best(ch_dtype dtype);
-/* The table that engines compute with (model/runner.h): ch_kernels_best. Another kind of engine would be
-   chosen here. */
+/* Returns the table that engines compute with (model/runner.h): ch_kernels_best. Another kind of engine would
+   be chosen here. */
 const ch_kernels *ch_kernels_of_engines(ch_dtype dtype);
 
 #endif

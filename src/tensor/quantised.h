@@ -17,17 +17,18 @@ typedef struct ch_quantised_row {
   float *sum;     /* [n / 32] scale * (the sum of 32 q) */
 } ch_quantised_row;
 
-/* The number that is added to weights of this type to make them unsigned. */
+/* Returns the number that makes weights of this type unsigned when added to them. */
 static inline int ch_quantised_zero(ch_dtype weights) {
   return weights == CH_Q8_0 ? 128 : weights == CH_Q4_0 ? 8 : weights == CH_Q6_K ? 32 : 0;
 }
 
-/* Bytes of a row of n values, n a multiple of 32, on every table: every part begins on 64 bytes. */
+/* Returns the bytes of a row of n values, n a multiple of 32, for every table. Each part starts at a multiple
+   of 64 bytes. */
 static inline size_t ch_quantised_bytes(int64_t n) {
   return ((size_t)n + 127) / 128 * 128 * 4;
 }
 
-/* Row r of contiguous rows from `rows` on, which is at a multiple of 64 bytes. */
+/* Returns row r of contiguous rows. `rows` is at a multiple of 64 bytes. */
 static inline ch_quantised_row ch_quantised_row_of(void *rows, int64_t n, int64_t r) {
   size_t values = ((size_t)n + 127) / 128 * 128;
   char *at = (char *)rows + (size_t)r * ch_quantised_bytes(n);

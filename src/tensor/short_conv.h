@@ -26,7 +26,7 @@ typedef struct ch_short_conv {
   void *scratch; /* ch_kernels.short_conv_scratch bytes */
 } ch_short_conv;
 
-/* Where gradients go, each overwritten or added to; NULL: not wanted. */
+/* Addresses of gradients. Each gradient is overwritten or added to; NULL: not wanted. */
 typedef struct ch_short_conv_gradient {
   const void *y; /* of the output */
   void *x, *weight;

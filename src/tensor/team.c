@@ -16,14 +16,14 @@ ch_team ch_team_of(int threads) {
   return (ch_team){count, count, NULL};
 }
 
-/* A thread that only waits until all are there. */
+/* Waits until all threads have started. */
 static void *wait_for_all(void *all) {
   pthread_mutex_lock(all);
   pthread_mutex_unlock(all);
   return NULL;
 }
 
-/* How many further threads there is room for, up to `wanted`. */
+/* Returns how many further threads can start, up to `wanted`. */
 static int possible_threads(int wanted) {
   pthread_t *threads = calloc((size_t)wanted, sizeof *threads);
   pthread_mutex_t all = PTHREAD_MUTEX_INITIALIZER;

@@ -2,9 +2,8 @@
  *
  * `threads` decides how much scratch memory an operation gets and in which order partial sums are added. It
  * stays the same from planning to the last run, so results do not depend on how busy the machine is.
- * `workers` of these threads compute at the moment: fewer when other programs keep the processors busy
- * (tensor/governor.h). Every kernel gets the team that it may use; none asks OpenMP for a number of
- * threads. */
+ * `workers` of these threads compute at the moment: fewer while other programs use the processors
+ * (tensor/governor.h). Every kernel receives its team; none reads a number of threads from OpenMP. */
 #ifndef CH_TENSOR_TEAM_H
 #define CH_TENSOR_TEAM_H
 
@@ -24,8 +23,8 @@ typedef struct ch_team {
    incomplete, and the run ends with CH_ERROR_INTERRUPTED. */
 bool ch_team_stops(const ch_team *team);
 
-/* threads: at least 1; 0: as many as OpenMP would give the calling thread (OMP_NUM_THREADS, else all
-   processors). */
+/* Creates a team of `threads` threads. 0: as many as OpenMP would give the calling thread (OMP_NUM_THREADS,
+   else all processors). */
 ch_team ch_team_of(int threads);
 
 /* Starts the team's threads, which OpenMP keeps for the calling thread. CH_ERROR_MEMORY if the system does
@@ -43,8 +42,8 @@ typedef struct ch_team_before {
   int threads;
 } ch_team_before;
 
-/* From here to ch_team_leave the calling thread's OpenMP regions, the GEMM library's among them, have
-   team->workers threads. */
+/* Gives the calling thread's OpenMP regions, the GEMM library's among them, team->workers threads until
+   ch_team_leave. */
 ch_team_before ch_team_enter(const ch_team *team);
 void ch_team_leave(ch_team_before before);
 

@@ -33,23 +33,23 @@ typedef struct ch_tensor {
   void *data;
 } ch_tensor;
 
-/* Bytes of an element; 0 for block-quantised types, whose elements have no size of their own. */
+/* Returns the bytes of an element, or 0 for block-quantised types. */
 size_t ch_dtype_size(ch_dtype dtype);
-/* Bytes of `count` values; whole blocks. */
+/* Returns the bytes of `count` values, in whole blocks. */
 size_t ch_dtype_bytes(ch_dtype dtype, int64_t count);
-/* Values of a block; 1 for types that are not block-quantised. */
+/* Returns the number of values in a block, or 1 for types that are not block-quantised. */
 int64_t ch_dtype_block(ch_dtype dtype);
 static inline bool ch_dtype_is_block_quantised(ch_dtype dtype) {
   return dtype >= CH_Q8_0;
 }
-/* "F32", as safetensors writes it; "Q4_K", as GGUF files are called. */
+/* Returns "F32" as in safetensors, or "Q4_K" as in the names of GGUF files. */
 const char *ch_dtype_name(ch_dtype dtype);
-/* The type of a name; false if there is none. */
+/* Finds the type of a name; returns false if there is none. */
 bool ch_dtype_parse(const char *name, ch_dtype *dtype);
 
 int64_t ch_tensor_count(const ch_tensor *tensor);
 size_t ch_tensor_bytes(const ch_tensor *tensor);
-/* "[2, 16]" into buffer; returns buffer. */
+/* Writes "[2, 16]" to buffer and returns it. */
 const char *ch_shape_text(int rank, const int64_t *shape, char *buffer, size_t size);
 
 #endif

@@ -38,7 +38,8 @@ typedef struct ch_host_tensors {
   void *data;
 } ch_host_tensors;
 
-/* Release with ch_host_tensors_free; on failure nothing is left to release. */
+/* Copies tensors to host memory. Release them with ch_host_tensors_free; after a failure there is nothing to
+   release. */
 ch_status ch_host_tensors_read(const ch_value_memory *memory, int count, const ch_tensor *tensors,
                                ch_host_tensors *host, ch_error *error);
 /* Writes copies back to the tensors that they were read from. */

@@ -19,9 +19,9 @@ typedef struct ch_watch {
 /* Starts watching. The first report comes a second later: most work is done by then. */
 void ch_watch_begin(ch_watch *watch, ch_stop_test stop, void (*share)(void *context, double share),
                     void *context);
-/* Asks whether to stop if it is time to. Only the thread that runs may call it. */
+/* Calls the stop test if it is time to, and returns true to stop. Only the thread that runs may call it. */
 bool ch_watch_stops(ch_watch *watch);
-/* Tells the share if it is time to. */
+/* Reports the share if it is time to. */
 void ch_watch_tell(ch_watch *watch, double share);
 
 #endif

@@ -10,9 +10,9 @@ typedef struct ch_added_token {
   char *content;
   size_t size;
   int32_t id;
-  bool special;        /* left out of decoded text on request; not recognised where the text is not trusted */
+  bool special;        /* omitted from decoded text on request; not recognised in untrusted text */
   bool normalized;     /* looked for after normalization, in its own normalized form */
-  bool single_word;    /* only where no word character touches it */
+  bool single_word;    /* only if no word character touches it */
   bool lstrip, rstrip; /* includes the white space next to it */
 } ch_added_token;
 
@@ -27,12 +27,12 @@ typedef struct ch_matcher {
  * the first counts. False: no memory. */
 bool ch_matcher_add(ch_matcher *matcher, const char *text, size_t size, int32_t value);
 void ch_matcher_free(ch_matcher *matcher);
-/* The first match in [p, end): its value and place; -1 when there is none. */
+/* Finds the first match in [p, end) and its place; returns its value, or -1 if there is none. */
 int32_t ch_matcher_find(const ch_matcher *matcher, const unsigned char *p, const unsigned char *end,
                         const unsigned char **begin, const unsigned char **stop);
 
-/* Widens a match by its token's rules. `from` is where the text that is not consumed yet begins, [text, end)
- * the whole. Returns false when the token may not occur here. */
+/* Widens a match by its token's rules. `from`: the beginning of the text that is not consumed yet; [text,
+   end): the whole. Returns false if the token may not occur here. */
 bool ch_added_token_fits(const ch_added_token *token, const unsigned char *text, const unsigned char *from,
                          const unsigned char *end, const unsigned char **begin, const unsigned char **stop);
 

@@ -12,11 +12,11 @@
 
 static const uint32_t none = UINT32_MAX;
 
-/* A pair of neighbouring tokens: how often it occurs, and where it did when it was last found there. */
+/* A pair of neighbouring tokens: its count, and its positions at the last search. */
 typedef struct pair {
   int32_t left, right;
   int64_t count;
-  uint32_t *places; /* positions of the left token; those where it no longer is are skipped */
+  uint32_t *places; /* positions of the left token; outdated ones are skipped */
   uint32_t place_count, place_capacity;
   bool raised; /* found at new places by the merge in progress */
 } pair;
@@ -88,7 +88,7 @@ static bool grow_pairs(trainer *t) {
   return true;
 }
 
-/* The index of a pair, created when it is new. */
+/* Returns the index of a pair, and creates it if it is new. */
 static uint32_t pair_index(trainer *t, int32_t left, int32_t right) {
   if (t->pair_count == t->pair_capacity && !grow_pairs(t)) {
     t->failed = true;
@@ -183,7 +183,7 @@ static void drop_top(trainer *t) {
   t->heap[at] = last;
 }
 
-/* Every pair whose count has risen gets a new entry; its older ones become stale. */
+/* Adds a heap entry for every pair whose count has risen; its older entries become stale. */
 static void push_raised(trainer *t) {
   for (size_t i = 0; i < t->raised_count && !t->failed; i++) {
     t->pairs[t->raised[i]].raised = false;
@@ -192,7 +192,7 @@ static void push_raised(trainer *t) {
   t->raised_count = 0;
 }
 
-/* The pair to merge next, or none. An entry whose count is no longer true goes back with what is. */
+/* Returns the pair to merge next, or none. A stale entry is replaced by one with the current count. */
 static uint32_t best_pair(trainer *t, int64_t min_count) {
   while (t->heap_size > 0 && !t->failed) {
     heap_entry top = t->heap[0];
@@ -228,7 +228,7 @@ static size_t token_slot(const trainer *t, const char *bytes, size_t size) {
   return slot;
 }
 
-/* The token of some bytes, created when it is new. */
+/* Returns the token of some bytes, and creates it if it is new. */
 static int32_t token_of(trainer *t, const char *bytes, size_t size) {
   size_t slot = token_slot(t, bytes, size);
   if (t->token_slots[slot] == 0) {
@@ -278,7 +278,7 @@ static void merge_everywhere(trainer *t, uint32_t index, int32_t id) {
   push_raised(t);
 }
 
-/* Bytes get their ids in the order of the characters that spell them. */
+/* Prepares training. Bytes get their ids in the order of the characters that spell them. */
 static ch_status lay_out(trainer *t, const ch_word_counts *words, int32_t vocab_size, ch_error *error) {
   int32_t ids[256];
   t->words = words;

@@ -23,8 +23,8 @@ typedef struct ch_bpe_merges {
   int32_t count, vocab_size;
 } ch_bpe_merges;
 
-/* Finds merges until the vocabulary is full or no pair occurs often enough. Of equally frequent pairs the one
- * whose bytes are lexicographically greatest goes first, so that the result depends on the text alone. */
+/* Finds merges until the vocabulary is full or no pair is frequent enough. Of equally frequent pairs, the one
+   with the lexicographically greatest bytes is merged first, so that the result depends on the text alone. */
 ch_status ch_bpe_find_merges(const ch_word_counts *words, const ch_tokenizer_train_settings *settings,
                              ch_bpe_merges *merges, ch_error *error);
 void ch_bpe_merges_free(ch_bpe_merges *merges);

@@ -4,9 +4,10 @@
 
 #include <stdint.h>
 
-/* Printable Latin-1 bytes map to themselves; the other 68 map to the characters from U+0100 on, in order. */
+/* Returns the character of a byte: itself for printable Latin-1; the other 68 map to the characters from
+   U+0100 on, in order. */
 uint32_t ch_byte_to_character(unsigned char byte);
-/* The byte of a character, or -1 if the character encodes none. */
+/* Returns the byte of a character, or -1 if the character encodes none. */
 int ch_character_to_byte(uint32_t character);
 
 #endif

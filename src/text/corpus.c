@@ -106,8 +106,8 @@ int64_t ch_corpus_windows(const ch_corpus *corpus, ch_corpus_split split, int64_
   return (tokens - 1) / length;
 }
 
-/* Where window `index` of the training stream begins. Concatenated text is cut at another offset every epoch,
-   for which one window of a pass stays unused. */
+/* Returns the offset of window `index` of the training stream. Concatenated text is cut at another offset
+   every epoch; this leaves one window of each pass unused. */
 static int64_t train_offset(const ch_corpus *corpus, uint64_t seed, int64_t index, int64_t length) {
   int64_t windows = ch_corpus_windows(corpus, CH_SPLIT_TRAIN, length), shift = 0;
   bool shifted = corpus->header.pack_length == 0 && windows > 1;
@@ -153,8 +153,8 @@ double ch_corpus_token_entropy(const ch_corpus *corpus) {
   return entropy;
 }
 
-/* One window from `offset`; places past the split's end hold the end token and predict nothing. False when
-   the file holds an id past its vocabulary. */
+/* Fills one window from `offset`. Places past the split's end hold the end token and predict nothing. Returns
+   false if the file holds an id past its vocabulary. */
 static bool fill_window(const ch_corpus *corpus, ch_corpus_split split, int64_t offset, int64_t length,
                         int32_t *tokens, int32_t *targets, int32_t *document_start) {
   int64_t total = split_tokens(corpus, split);

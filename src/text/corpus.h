@@ -22,18 +22,18 @@ typedef struct ch_corpus_options {
   bool begin; /* what the tokenizer puts before a text by default (a beginning token) begins every document */
 } ch_corpus_options;
 
-/* AUTO, 5 %, seed 0, concatenated. */
+/* Sets the defaults: AUTO, 5 %, seed 0, concatenated. */
 void ch_corpus_options_default(ch_corpus_options *options);
 
 /* Progress of the preparation. Returning true stops it (CH_ERROR_INTERRUPTED); may be NULL. */
 typedef bool (*ch_corpus_progress)(void *context, uint64_t bytes_done, uint64_t bytes_total, int64_t tokens);
 
 /* Encodes UTF-8 text files into the token file OUT (written under a temporary name and renamed), with all
-   cores, in bounded memory. With at least 20 documents, those validate whose content's hash says so, and
-   equal documents go to one side; of a document that is longer than two such validation parts, the tail
-   validates. With fewer documents, or where so many are equal that no whole ones make up half of the share,
-   the text's tail validates. The tokenizer must name an end token, or have "<|endoftext|>". Errors: a file
-   that is empty or not text, an impossible option, a full disk. */
+   cores, in bounded memory. With at least 20 documents, the hash of a document's content decides whether it
+   validates, so that equal documents are on one side. Of a document that is longer than two validation parts,
+   the tail validates. With fewer documents, or so many equal ones that no whole ones make up half of the
+   share, the text's tail validates. The tokenizer must name an end token, or have "<|endoftext|>". Errors: a
+   file that is empty or not text, an impossible option, a full disk. */
 ch_status ch_corpus_prepare(const char *const *paths, int count, const ch_tokenizer *tokenizer,
                             const ch_corpus_options *options, const char *out, ch_corpus_progress progress,
                             void *context, ch_error *error);
@@ -44,7 +44,7 @@ typedef enum ch_corpus_split { CH_SPLIT_TRAIN, CH_SPLIT_VALIDATION } ch_corpus_s
 /* Maps a token file; truncated, damaged and foreign files are errors. Immutable; shared by threads. */
 ch_status ch_corpus_open(const char *path, ch_corpus **corpus, ch_error *error);
 void ch_corpus_close(ch_corpus *corpus);
-/* True when PATH begins like a token file. */
+/* Returns true if the file at PATH begins like a token file. */
 bool ch_corpus_recognise(const char *path);
 
 typedef struct ch_corpus_info {
@@ -56,16 +56,16 @@ typedef struct ch_corpus_info {
 } ch_corpus_info;
 void ch_corpus_describe(const ch_corpus *corpus, ch_corpus_info *info);
 
-/* The mean cross entropy, in nats, of guessing tokens by how frequent they are in the training split: of its
-   first 16 Mi tokens. 0 when there are none; NAN when out of memory. */
+/* Returns the mean cross entropy, in nats, of guessing tokens by their frequency in the training split (its
+   first 16 Mi tokens). 0 without tokens; NAN if out of memory. */
 double ch_corpus_token_entropy(const ch_corpus *corpus);
 
-/* The end tokens with which packing filled the windows of a split up; 0 when documents are concatenated.
-   Reads the ends of all windows. */
+/* Returns the number of end tokens with which packing filled up the windows of a split; 0 if documents are
+   concatenated. Reads the ends of all windows. */
 int64_t ch_corpus_padding(const ch_corpus *corpus, ch_corpus_split split);
 
-/* Windows of `length` tokens in one pass through a split; 0 when the split is too short for one. For a packed
-   file `length` must be its pack_length. */
+/* Returns the windows of `length` tokens in one pass through a split; 0 if the split is too short for one.
+   For a packed file `length` must be its pack_length. */
 int64_t ch_corpus_windows(const ch_corpus *corpus, ch_corpus_split split, int64_t length);
 
 /* Fills tokens and targets [sequences, length] with windows first … first + sequences - 1. Training: an

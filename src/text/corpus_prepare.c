@@ -130,8 +130,8 @@ static ch_status encode_items(preparation *p, ch_error *error) {
   return status;
 }
 
-/* Packed files need whole documents: parts are joined before they are packed. What an unfinished document has
-   beyond whole windows waits for its next part. */
+/* Adds an item to a packed file. Packing needs whole documents, so parts are joined first. The tokens of an
+   unfinished document beyond whole windows wait for its next part. */
 static ch_status pack_item(stream *s, const item *it, ch_error *error) {
   ch_ids *document = &s->pending;
   if (!ch_ids_reserve(document, it->ids.size)) return ch_no_memory(error);

@@ -26,7 +26,7 @@ void ch_source_text_release(ch_source_text *text, size_t place) {
 
 /* --- choosing ------------------------------------------------------------------------------------------- */
 
-/* The hash of a document's length and first part. */
+/* Returns the hash of a document's length and first part. */
 static uint64_t hash_document(const char *text, size_t size, uint64_t seed) {
   size_t part = size < HASHED_BYTES ? size : HASHED_BYTES;
   return ch_hash_mix(ch_hash_bytes((const unsigned char *)text, part, seed), size);
@@ -77,8 +77,8 @@ static ch_status find_documents(ch_division *d, documents *all, ch_error *error)
   return CH_OK;
 }
 
-/* The lowest hashes, a share of the documents. Returns true when they are about that share of the bytes too,
-   as they are where no document is long and few are equal. */
+/* Chooses the documents with the lowest hashes, a share of all. Returns true if they also have about that
+   share of the bytes, as is usual if no document is long and few are equal. */
 static bool choose_lowest(ch_division *d, const documents *all) {
   double share = d->options->validation, wanted = share * (double)all->count, bytes = 0;
   d->threshold = all->list[wanted < 1 ? 0 : (size_t)wanted - 1].hash;
@@ -97,14 +97,14 @@ static void join_equal(documents *all) {
   all->count = kinds;
 }
 
-/* A document that no validation part of `wanted` bytes could hold as a whole. */
+/* Returns true for a document too long to fit whole into a validation part of `wanted` bytes. */
 static bool is_long(const document_group *f, double wanted) {
   return f->count == 1 && (double)f->size > 2 * wanted;
 }
 
-/* Documents by their size: one that is longer than two validation parts gives its own tail; of the others,
-   the ones with the lowest hashes validate that still fit, and one more if that comes nearer. Equal documents
-   stay together. Returns true when that is about the wanted share. */
+/* Chooses validation documents by size. A document longer than two validation parts gives its own tail. Of
+   the others, those with the lowest hashes that still fit validate, and one more if that is nearer. Equal
+   documents stay together. Returns true if the result is about the wanted share. */
 static bool choose_by_size(ch_division *d, documents *all) {
   double wanted = d->options->validation * all->bytes, bytes = 0, nearest;
   size_t chosen = 0, last = SIZE_MAX;
@@ -148,7 +148,7 @@ static ch_status choose(ch_division *d, const char *first_path, ch_error *error)
   if (status == CH_OK && some && d->by_document && !choose_lowest(d, &all)) {
     d->chosen = malloc(all.count * sizeof *d->chosen);
     if (d->chosen)
-      d->by_document = choose_by_size(d, &all); /* else so many are equal that the tail is fairer */
+      d->by_document = choose_by_size(d, &all); /* false: too many are equal, and the tail is fairer */
     else
       status = ch_no_memory(error);
   }
@@ -191,8 +191,8 @@ void ch_division_close(ch_division *d) {
 
 /* --- going through -------------------------------------------------------------------------------------- */
 
-/* A document whose tail validates becomes two parts, cut after a line where one ends in the tail's first
-   half. */
+/* Cuts a document whose tail validates into two parts, after a line if one ends in the first half of the
+   tail. */
 static void cut_document(ch_text_part *part, size_t cut, ch_text_part *rest) {
   size_t tail = part->size - cut, near = tail > FAR_BYTES ? tail / 2 : tail;
   const char *text = part->text, *newline = memchr(text + cut, '\n', near);
@@ -214,8 +214,8 @@ static int chosen_by_hash(const void *pa, const void *pb) {
   return (a > b) - (a < b);
 }
 
-/* Where the part of a document that validates begins: from 0, all of it, to its size, nothing. position: of
-   its first byte. */
+/* Returns the place in a document at which its validation part begins: 0 for all of it, its size for nothing.
+   position: that of its first byte. */
 static size_t validation_start(const ch_division *d, const ch_text_part *part, uint64_t position) {
   if (!d->by_document) {
     if (position >= d->tail_start) return 0;

@@ -62,10 +62,11 @@ typedef struct ch_division_walk {
   ch_text_part rest;
 } ch_division_walk;
 
-/* The next part of text number `text`; false at its end. */
+/* Finds the next part of text number `text`; returns false at its end. */
 bool ch_division_next(const ch_division *division, int text, ch_division_walk *walk, ch_text_part *part);
 
-/* For each text, what validates: what a tokenizer may not learn from. [count], for ch_text_spans_free. */
+/* Lists the validation spans of each text, from which a tokenizer may not learn. [count], for
+   ch_text_spans_free. */
 ch_status ch_division_validation(ch_division *division, ch_text_spans **spans, ch_error *error);
 
 #endif

@@ -18,8 +18,8 @@ ch_document_separator ch_separator_resolve(ch_document_separator separator, cons
   return looked_at > 0 && find_marker(text, looked_at) ? CH_DOCUMENTS_MARKER : CH_DOCUMENTS_NONE;
 }
 
-/* The first empty line at or after `from`: *begin is the newline before it, *end what follows it. Lines may
-   end in \r\n, and a line of blanks is empty. */
+/* Finds the first empty line at or after `from`. *begin: the newline before it; *end: the place after it.
+   Lines may end in \r\n, and a line of blanks is empty. */
 static void find_blank_line(const char *text, size_t size, size_t from, size_t *begin, size_t *end) {
   for (size_t at = from; at < size;) {
     const char *newline = memchr(text + at, '\n', size - at);

@@ -74,7 +74,7 @@ static ch_status put_ids(ch_encoder *encoder, const int32_t *ids, size_t count) 
   return CH_OK;
 }
 
-/* 1 to 7 bytes as an integer, by loads that overlap. */
+/* Loads 1 to 7 bytes as an integer, with overlapping loads. */
 static inline uint64_t few_bytes(const unsigned char *p, size_t size) {
   if (size < 4) return p[0] | (uint64_t)p[size / 2] << size / 2 * 8 | (uint64_t)p[size - 1] << (size - 1) * 8;
   uint32_t low, high;
@@ -83,7 +83,7 @@ static inline uint64_t few_bytes(const unsigned char *p, size_t size) {
   return low | (uint64_t)high << (size - 4) * 8;
 }
 
-/* The bytes of a word as four integers, zero-padded, its length in the last byte. 0 < size <=
+/* Writes the bytes of a word as four integers, zero-padded, with its length in the last byte. 0 < size <=
    CACHED_BYTES. */
 static inline void key_of(const unsigned char *word, size_t size, uint64_t key[4]) {
   size_t full = size / 8, rest = size % 8;
@@ -134,8 +134,9 @@ static ch_status no_piece(ch_encoder *encoder, const unsigned char *character, s
                  character[0]);
 }
 
-/* The ids of the single characters, before merging. What has no piece becomes the pieces of its bytes, or the
- * unknown token; that one waits until the next known character, as in Hugging Face's tokenizers. */
+/* Writes the ids of the single characters, before merging. A character without a piece becomes the pieces of
+   its bytes, or the unknown token. As in Hugging Face's tokenizers, that one is written at the next known
+   character. */
 static ch_status characters(ch_encoder *encoder, const unsigned char *word, size_t size, size_t *count) {
   const ch_tokenizer *tokenizer = encoder->tokenizer;
   int32_t *ids = encoder->merge.ids;
@@ -260,9 +261,9 @@ static ch_status encode_characters(ch_encoder *encoder, const unsigned char *wor
 static ch_status run_steps(ch_encoder *encoder, size_t index, const unsigned char *text, size_t size,
                            bool first);
 
-/* A word before the text. Hugging Face's library, whose ids models are trained with, puts a word that an
- * empty match added before the text twice: its bytes, then its characters as if they were of the byte
- * alphabet. */
+/* Encodes a word that an empty match added before the text. Like Hugging Face's library, whose ids models are
+   trained with, it writes the word twice: its bytes, then its characters as if they were of the byte
+   alphabet. */
 static ch_status encode_added(ch_encoder *encoder, const unsigned char *word, size_t size) {
   ch_text *doubled = &encoder->doubled;
   doubled->size = 0;
@@ -367,7 +368,7 @@ static ch_status run_steps(ch_encoder *encoder, size_t index, const unsigned cha
   return finish_word(encoder, index + 1, (const unsigned char *)out->data, out->size, first);
 }
 
-/* True if a range that special tokens must not touch has a byte in [begin, stop). */
+/* Returns true if a byte in [begin, stop) is in a range without special tokens. */
 static bool is_plain(const ch_encoder *encoder, const unsigned char *begin, const unsigned char *stop) {
   size_t low = 0, high = encoder->plain_count;
   while (low < high) { /* the first range that ends after `begin` */
@@ -410,7 +411,7 @@ static ch_status encode_words(ch_encoder *encoder, const unsigned char *text, si
   return run_steps(encoder, 0, text, size, first);
 }
 
-/* Text between added tokens: normalizes it and looks for the added tokens that are normalized themselves. */
+/* Encodes text between added tokens: normalizes it and searches it for added tokens that are normalized. */
 static ch_status encode_segment(ch_encoder *encoder, const unsigned char *text, size_t size, bool first) {
   const ch_tokenizer *tokenizer = encoder->tokenizer;
   const char *current = (const char *)text;
@@ -430,7 +431,7 @@ static ch_status encode_segment(ch_encoder *encoder, const unsigned char *text, 
                      encode_words);
 }
 
-/* NULL when out of memory; encoding also works without a cache. */
+/* Returns an empty cache, or NULL if out of memory; encoding also works without one. */
 static cached_word *new_cache(void) {
   cached_word *cache = aligned_alloc(64, CACHE_ENTRIES * sizeof *cache);
   if (cache) memset(cache, 0, CACHE_ENTRIES * sizeof *cache);
@@ -485,7 +486,7 @@ static ch_status check_encoding(const char *text, size_t size, unsigned flags, c
   return CH_OK;
 }
 
-/* Puts the tokens that begin a text. */
+/* Writes the tokens that begin a text. */
 static ch_status put_beginning(ch_encoder *encoder) {
   const ch_tokenizer *tokenizer = encoder->tokenizer;
   if (encoder->flags & CH_TEXT_WHOLE) return put_ids(encoder, tokenizer->prefix, tokenizer->prefix_size);
@@ -535,8 +536,8 @@ ch_status ch_tokenizer_encode(const ch_tokenizer *tokenizer, const char *text, s
   return status;
 }
 
-/* Tokens that are looked for in normalized text are looked for as they are spelled: that may be too many
-   places. */
+/* Searches for the literal spelling of all special tokens. Tokens that match normalized text may then have
+   too many places. */
 bool ch_tokenizer_find_special(const ch_tokenizer *tokenizer, const char *text, size_t size, size_t *at,
                                size_t *length) {
   *at = size;
@@ -568,7 +569,8 @@ static ch_status join_parts(const ch_prompt_part *parts, size_t count, ch_text *
   return CH_OK;
 }
 
-/* True if some special token is looked for in normalized text, whose places are not those of the text. */
+/* Returns true if some special token is searched for in normalized text. Places there are not those of the
+   text. */
 static bool normalizes_specials(const ch_tokenizer *tokenizer) {
   for (size_t i = 0; i < tokenizer->added_count; i++)
     if (tokenizer->added[i].special && tokenizer->added[i].normalized) return true;

@@ -31,12 +31,12 @@ static inline uint64_t ch_hash_bytes(const void *data, size_t size, uint64_t see
   return ch_hash_mix(hash ^ word, 0xe7037ed1a0b428dbu);
 }
 
-/* 0 for NULL. */
+/* Returns the hash of a text, or 0 for NULL. */
 static inline uint64_t ch_hash_text(const char *text) {
   return text ? ch_hash_bytes(text, strlen(text), 1) : 0;
 }
 
-/* The hash of several texts in this order; each may be NULL. */
+/* Returns the hash of several texts in this order. Each may be NULL. */
 static inline uint64_t ch_hash_texts(const char *const *texts, size_t count) {
   uint64_t hash = 1;
   for (size_t i = 0; i < count; i++) hash = ch_hash_mix(hash ^ ch_hash_text(texts[i]), i + 7);

@@ -79,7 +79,7 @@ static ch_status write_documents(const char *path, const char *text, size_t size
   return CH_OK;
 }
 
-/* An open file that vanishes when it is closed. */
+/* Opens a file that is deleted when it is closed. */
 static FILE *open_nameless(void) {
   const char *directory = getenv("TMPDIR");
   char *name = NULL;

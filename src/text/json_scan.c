@@ -73,7 +73,7 @@ static bool hex4(ch_json_scan *scan, uint32_t *value) {
   return true;
 }
 
-/* After a backslash; a character above U+FFFF is written as two escapes. */
+/* Reads an escape after its backslash. A character above U+FFFF is written as two escapes. */
 static ch_status escape(ch_json_scan *scan, ch_error *error) {
   static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
   char c = scan->at < scan->end ? *scan->at : 0;

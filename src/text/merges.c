@@ -125,7 +125,7 @@ static void sift_down(uint64_t *heap, size_t size, size_t at) {
   heap[at] = key;
 }
 
-/* A heap key orders by rank, then by position. */
+/* Pushes a pair onto the heap. Its key orders by rank, then by position. */
 static bool push(ch_merge_scratch *scratch, size_t position) {
   if (scratch->ranks[position] == no_rank) return true;
   if (scratch->heap_size == scratch->heap_capacity) {
@@ -153,7 +153,7 @@ static bool rate_and_push(const ch_merges *merges, ch_merge_scratch *scratch, ui
   return push(scratch, i);
 }
 
-/* Entries whose rank is no longer their position's are stale and skipped. */
+/* Merges a long word with a heap. Entries whose rank is no longer their position's are stale and skipped. */
 static bool merge_long(const ch_merges *merges, ch_merge_scratch *scratch, size_t *count) {
   uint32_t n = (uint32_t)*count;
   uint32_t *next = scratch->next, *previous = scratch->previous;

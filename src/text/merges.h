@@ -33,7 +33,7 @@ typedef struct ch_merge_scratch {
   size_t capacity, heap_size, heap_capacity;
 } ch_merge_scratch;
 
-/* Room for `count` symbols in scratch->ids (what is there stays). */
+/* Makes room for `count` symbols in scratch->ids, and keeps its contents. */
 bool ch_merge_scratch_reserve(ch_merge_scratch *scratch, size_t count);
 void ch_merge_scratch_free(ch_merge_scratch *scratch);
 

@@ -20,7 +20,7 @@ static ch_status check(const ch_text *out, ch_error *error) {
   return out->failed ? ch_no_memory(error) : CH_OK;
 }
 
-/* Combining classes of a run of marks: how many there are of each, then where the next of each goes. */
+/* The combining classes of a run of marks: the number of each, then the place of the next of each. */
 typedef struct mark_order {
   utf8proc_int32_t *sorted; /* [capacity] */
   size_t capacity;
@@ -72,7 +72,8 @@ static bool order_marks(utf8proc_int32_t *characters, size_t count) {
   return fine;
 }
 
-/* The decomposed characters of well-formed UTF-8; NULL: no memory. Room for one more stays. */
+/* Returns the decomposed characters of well-formed UTF-8, with room for one more, or NULL if out of
+   memory. */
 static utf8proc_int32_t *decompose(utf8proc_option_t form, const unsigned char *text, size_t size,
                                    size_t *count) {
   size_t room = size + 32, n = 0;
@@ -111,7 +112,7 @@ static ch_status put_form(utf8proc_option_t form, const unsigned char *text, siz
   return check(out, error);
 }
 
-/* Characters that form C never changes, as long as their neighbours are such characters too: starters that no
+/* Returns true for characters that form C never changes next to other such characters: starters that no
    composition ends with. The ranges cover most text; other characters go through utf8proc. */
 static bool inert(uint32_t c) {
   return c < 0x300 || (c >= 0x400 && c <= 0x482) || (c >= 0x48a && c <= 0x52f) ||
@@ -120,8 +121,9 @@ static bool inert(uint32_t c) {
          (c >= 0xac00 && c <= 0xd7a3) || (c >= 0xff01 && c <= 0xff60) || (c >= 0x1f300 && c <= 0x1faff);
 }
 
-/* Every ASCII character is the same in all forms and joins nothing before it, so that the text may be cut
- * before each. Only pieces with characters that could change are normalized. */
+/* Normalizes to a Unicode form. ASCII characters do not change in any form and never join the character
+   before them, so the text may be cut before each. Only pieces with characters that could change are
+   normalized. */
 static ch_status unicode_form(ch_normalizer_type type, const unsigned char *text, size_t size, ch_text *out,
                               ch_error *error) {
   static const utf8proc_option_t forms[] = {UTF8PROC_COMPOSE, UTF8PROC_DECOMPOSE,
@@ -151,7 +153,7 @@ static ch_status unicode_form(ch_normalizer_type type, const unsigned char *text
   return check(out, error);
 }
 
-/* Counts a part of the text as it goes out: `end` is where it ends in the text that comes in. */
+/* Counts a part of the output. `end`: its end in the input. */
 static void count_added(size_t added, size_t end, size_t size, bool whole, size_t *counted) {
   if (whole)
     *counted += end <= added ? size : 0;

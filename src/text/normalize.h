@@ -26,9 +26,9 @@ typedef struct ch_normalizer {
 
 void ch_normalizer_free(ch_normalizer *normalizer);
 
-/* Appends the normalized text to *out. Bytes that are not UTF-8 stay as they are. `continued`: the text
-   continues an earlier part, so that nothing is put before it. *added is how many bytes at the beginning of
-   the text stand for no part of the original, and becomes that of the normalized text. */
+/* Appends the normalized text to *out. Bytes that are not UTF-8 do not change. `continued`: the text
+   continues an earlier part, so nothing is inserted before it. *added: the number of bytes at the beginning
+   of the text that are not from the original; it is updated for the normalized text. */
 ch_status ch_normalize(const ch_normalizer *normalizer, ch_regex_scratch *scratch, const char *text,
                        size_t size, bool continued, size_t *added, ch_text *out, ch_error *error);
 

@@ -1,5 +1,5 @@
 /* Finds patterns. Oniguruma defines what they mean. PCRE2's compiled code is faster and is used only for
- * patterns that both read alike, and only if both know the same version of Unicode. */
+ * patterns with the same meaning in both, and only if both have the same version of Unicode. */
 #define _GNU_SOURCE
 #include "text/regex.h"
 
@@ -19,7 +19,7 @@ struct ch_regex {
   size_t literal_size;
 };
 
-/* --- what both libraries read alike --------------------------------------------------------------------- */
+/* --- syntax with one meaning in both libraries ---------------------------------------------------------- */
 
 /* Unicode's White_Space, which is what \s means to Oniguruma (PCRE2 would add U+180E). */
 static const char white_space[] = "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}"
@@ -49,7 +49,7 @@ static bool begins(const translation *r, const char *text) {
   return (size_t)(r->end - r->at) >= size && memcmp(r->at, text, size) == 0;
 }
 
-/* \p{Lu}: a general category by its short name. */
+/* Reads \p{Lu}: a general category by its short name. */
 static bool read_category(translation *r) {
   static const char names[] =
       " L Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z Zs Zl Zp ";
@@ -63,14 +63,14 @@ static bool read_category(translation *r) {
   return strstr(names, name) && copy(r, size + 4);
 }
 
-/* The bytes of \x{1e00}; 0 when it is not written so. */
+/* Returns the bytes of \x{1e00}, or 0 for another spelling. */
 static size_t number_size(const translation *r) {
   size_t digits = r->end - r->at > 3 && r->at[2] == '{' ? strspn(r->at + 3, "0123456789abcdefABCDEF") : 0;
   return digits > 0 && digits <= 6 && r->at + 3 + digits < r->end && r->at[3 + digits] == '}' ? digits + 4
                                                                                               : 0;
 }
 
-/* An escape; `single` tells the end of a range from a set. */
+/* Reads an escape. *single: it is one character, so that it may end a range, and not a set. */
 static bool read_escape(translation *r, bool in_class, bool *single) {
   *single = false;
   if (r->end - r->at < 2 || !r->at[1]) return false;
@@ -90,7 +90,7 @@ static bool read_escape(translation *r, bool in_class, bool *single) {
   return strchr("rntf.-/[]\\(){}*+?|^$!\"#&,:;=@~", c) && copy(r, 2);
 }
 
-/* One character or set of a class. */
+/* Reads one character or set of a class. */
 static bool read_member(translation *r, bool *single, uint32_t *character) {
   *single = true;
   *character = (unsigned char)*r->at;
@@ -139,7 +139,7 @@ static bool read_group(translation *r) {
   return copy(r, 3);
 }
 
-/* {2}, {2,} or {2,3}, and nothing after it that would repeat it or change how it repeats. */
+/* Reads {2}, {2,} or {2,3}. Returns false if what follows would repeat it or change how it repeats. */
 static bool read_interval(translation *r) {
   const char *p = r->at + 1;
   long least = 0, most = 0;
@@ -244,7 +244,8 @@ static bool is_of_type(uint32_t character, int type) {
   return type > 0 && ONIG_ENCODING_UTF8->is_code_ctype(character, (OnigCtype)type);
 }
 
-/* Both libraries must be of one version of Unicode: each of these letters came with another version. */
+/* Returns true if both libraries have one version of Unicode. Each of these letters was added in another
+   version. */
 static bool same_unicode(void) {
   static const uint32_t letters[] = {0x10fe0, 0x10e80, 0x1df00, 0x11f04, 0x2ebf0, 0x105c0, 0x323b0};
   int letter = type_named("L");
@@ -258,7 +259,7 @@ static bool same_unicode(void) {
   return same;
 }
 
-/* When the library is loaded: Oniguruma's initialisation is not thread-safe. */
+/* Runs when the library is loaded, because Oniguruma's initialisation is not thread-safe. */
 __attribute__((constructor)) static void prepare_oniguruma(void) {
   OnigEncoding encodings[] = {ONIG_ENCODING_UTF8};
   onig_initialize(encodings, 1);

@@ -10,14 +10,13 @@
 /* A compiled pattern; immutable, shared by threads. */
 typedef struct ch_regex ch_regex;
 
-/* Compiles a pattern (UTF-8), or a string that matches as it is. An empty pattern matches between all
-   characters. */
+/* Compiles a pattern (UTF-8), or a literal string. An empty pattern matches between all characters. */
 ch_status ch_regex_compile(ch_regex **regex, const char *pattern, size_t size, bool literal, const char *file,
                            ch_error *error);
 void ch_regex_free(ch_regex *regex);
 
-/* Returns true if PCRE2's compiled code matches the pattern, which is faster: the pattern uses only syntax
-   that both libraries read alike. */
+/* Returns true if PCRE2's compiled code, which is faster, matches the pattern: its syntax has one meaning in
+   both libraries. */
 bool ch_regex_is_fast(const ch_regex *regex);
 /* Matches by Oniguruma alone from now on (for tests). */
 void ch_regex_slow_down(ch_regex *regex);

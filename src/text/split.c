@@ -47,8 +47,8 @@ void ch_split_begin(ch_split_cursor *cursor, const ch_split *split, ch_regex_scr
   *cursor = (ch_split_cursor){.split = split, .scratch = scratch, .at = start, .end = start + size};
 }
 
-/* The next match at or after the cursor, in its stretch. An empty match where the last one ended is passed
-   over. */
+/* Finds the next match at or after the cursor, in its stretch. Skips an empty match where the last one
+   ended. */
 static ch_status find_match(ch_split_cursor *cursor, ch_error *error) {
   size_t size = (size_t)(cursor->stretch_end - cursor->stretch), begin = size, end = size;
   size_t from = (size_t)(cursor->at - cursor->stretch);
@@ -68,7 +68,7 @@ static ch_status find_match(ch_split_cursor *cursor, ch_error *error) {
   return CH_OK;
 }
 
-/* Finds the part at the cursor, within its stretch; *more is false where the stretch ends. */
+/* Finds the part at the cursor, within its stretch. *more is false at the end of the stretch. */
 static ch_status part_of_stretch(ch_split_cursor *cursor, ch_split_part *part, bool *more, ch_error *error) {
   if (!cursor->match) CH_TRY(find_match(cursor, error));
   const unsigned char *gap_end = cursor->match ? cursor->match : cursor->stretch_end;
@@ -124,7 +124,7 @@ static bool joins(const ch_split_cursor *cursor, bool is_match) {
   }
 }
 
-/* Joins parts as the behaviour wants: one word is held back until it is known that nothing joins it. */
+/* Joins parts by the behaviour. One word is held back until it is certain that nothing joins it. */
 static ch_status next_joined(ch_split_cursor *cursor, const unsigned char **word, size_t *size,
                              ch_error *error) {
   *size = 0;

@@ -1,4 +1,5 @@
-/* Pre-tokenizing: a pattern that cuts text into words; the known ones also by hand-written ASCII scanners. */
+/* Cuts text into words by a pattern (pre-tokenization). Known patterns also have hand-written ASCII
+   scanners. */
 #ifndef CH_TEXT_SPLIT_H
 #define CH_TEXT_SPLIT_H
 
@@ -9,7 +10,7 @@
 #include "base/error.h"
 #include "text/regex.h"
 
-/* How a match and the text between matches are split (Hugging Face's names). */
+/* Ways to split a text at a match (Hugging Face's names). */
 typedef enum ch_split_behavior {
   CH_SPLIT_ISOLATED,
   CH_SPLIT_REMOVED,
@@ -56,7 +57,7 @@ typedef struct ch_split_cursor {
 
 void ch_split_begin(ch_split_cursor *cursor, const ch_split *split, ch_regex_scratch *scratch,
                     const void *text, size_t size);
-/* The next word; *size 0 when there are no more. */
+/* Finds the next word; sets *size to 0 if there are no more. */
 ch_status ch_split_next(ch_split_cursor *cursor, const unsigned char **word, size_t *size, ch_error *error);
 
 /* A match, which may be empty, or a gap between matches. */
@@ -66,10 +67,10 @@ typedef struct ch_split_part {
   bool is_match;
 } ch_split_part;
 
-/* The next match or gap between matches, whatever the behaviour; *more false at the end. */
+/* Finds the next match or gap between matches, whatever the behaviour; sets *more to false at the end. */
 ch_status ch_split_next_part(ch_split_cursor *cursor, ch_split_part *part, bool *more, ch_error *error);
 
-/* Length of the word at p, or 0 when bytes past ASCII must be looked at by the regex. p < end. */
+/* Returns the length of the word at p, or 0 if the regex must examine bytes past ASCII. p < end. */
 size_t ch_scan_word(ch_split_scanner scanner, const unsigned char *p, const unsigned char *end);
 
 #endif

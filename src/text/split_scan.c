@@ -17,7 +17,8 @@ static inline bool is_letter(unsigned char c) {
   return (unsigned char)((c | 32) - 'a') < 26;
 }
 
-/* Length of 's 't 'm 'd 're 've 'll at an apostrophe, 0 when there is none. `fold` is 32 to ignore case. */
+/* Returns the length of 's 't 'm 'd 're 've 'll at an apostrophe, or 0 if there is none. `fold` is 32 to
+   ignore case. */
 static inline size_t contraction(const unsigned char *p, const unsigned char *end, unsigned char fold) {
   if (end - p < 2) return 0;
   unsigned char a = p[1] | fold;
@@ -27,7 +28,7 @@ static inline size_t contraction(const unsigned char *p, const unsigned char *en
   return (a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l') ? 3 : 0;
 }
 
-/* The run of one class from q on; NULL when a character past ASCII could continue it. */
+/* Returns the end of the run of one class from q on, or NULL if a character past ASCII could continue it. */
 static inline const unsigned char *run_of(int wanted, const unsigned char *q, const unsigned char *end) {
   while (q < end && class_of(*q) == wanted) q++;
   return q < end && *q >= 128 ? NULL : q;
@@ -42,8 +43,8 @@ static inline size_t length_or_zero(const unsigned char *p, const unsigned char 
   return stop ? (size_t)(stop - p) : 0;
 }
 
-/* `\s+(?!\S)|\s+`: all the white space at the end of the text, else all but the last, which a word may
-   want. */
+/* Returns the length of `\s+(?!\S)|\s+`: all of the white space at the end of the text, else all but its last
+   character, which may belong to the next word. */
 static inline size_t all_but_last(const unsigned char *p, const unsigned char *stop,
                                   const unsigned char *end) {
   size_t run = (size_t)(stop - p);

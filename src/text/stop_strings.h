@@ -9,10 +9,10 @@
 /* Refuses an empty string, one that is no UTF-8, and a negative count. */
 ch_status ch_stops_check(const char *const *stops, int count, ch_error *error);
 
-/* How many bytes of text [size] the sink may get. Looks for stop strings that end after the first `seen`
-   bytes. Where one is complete, *found becomes its index and the result is where it begins; of several the
-   one that ends first, then the longest. Otherwise *found is -1 and the result leaves out the longest ending
-   of the text that may begin one. */
+/* Returns the number of bytes of text [size] that the sink may receive. Searches for stop strings that end
+   after the first `seen` bytes. If one is complete, *found is its index and the result is its beginning; of
+   several it is the one that ends first, then the longest. Otherwise *found is -1 and the result leaves out
+   the longest ending of the text that may begin one. */
 size_t ch_stops_search(const char *const *stops, int count, const char *text, size_t size, size_t seen,
                        int *found);
 

@@ -25,8 +25,8 @@ static size_t count_nuls(const unsigned char *p, const unsigned char *end) {
   return count;
 }
 
-/* A character that a chunk's border cuts counts as whole: each chunk looks from its first character's start
- * to the first start past its end. */
+/* Examines a chunk. A character that its border cuts is examined whole: each chunk reads from the first start
+   of a character to the first start past its end. */
 static chunk_facts look_at(const unsigned char *text, size_t size, size_t from, size_t to) {
   chunk_facts facts = {.hash = ch_hash_bytes(text + from, to - from, 0), .broken = NONE};
   for (int i = 0; i < 3 && from > 0 && from < to && (text[from] & 0xc0) == 0x80; i++) from++;
@@ -69,7 +69,7 @@ static ch_status check_text(ch_text_file *file, ch_error *error) {
       file->path, text[broken], mark + broken);
 }
 
-/* Packed files are no text, and unpacking them is simple to do before. */
+/* Fails for compressed files. They are easy to decompress first. */
 static ch_status check_packed(const ch_text_file *file, ch_error *error) {
   static const struct {
     const char *begin, *program;

@@ -18,20 +18,21 @@ typedef struct ch_text_file {
   bool documents; /* from JSON lines: CH_DOCUMENT_MARKER separates documents */
 } ch_text_file;
 
-/* Maps a file, reads it once with all cores and checks it. Of JSON lines (text/json_lines.h) the documents
- * are the text. An empty file is an error, so is a packed one (gzip, ...), one of which more than a
- * thousandth is NUL, and one with a byte that is not UTF-8, whose offset in the file the sentence names. */
+/* Maps a file, reads it once with all cores and checks it. If it is JSON lines (text/json_lines.h), the text
+   consists of its documents. Errors: an empty file, a packed one (gzip, ...), one with more than a thousandth
+   of NULs, and one with a byte that is not UTF-8; the message names its offset in the file. */
 ch_status ch_text_file_open(ch_text_file *file, const char *path, ch_error *error);
 void ch_text_file_close(ch_text_file *file);
 /* Marks [from, to) as not needed for now, so that a large file does not fill the memory. */
 void ch_text_file_release(const ch_text_file *file, size_t from, size_t to);
 
-/* "a.txt,b.txt" to a list of paths (a file that has the whole name wins over the commas). The list and the
- * names are one allocation for free(). */
+/* Splits "a.txt,b.txt" into a list of paths; a file that has the whole name wins over the commas. The list
+   and the names are one allocation for free(). */
 ch_status ch_text_paths(const char *names, char ***paths, size_t *count, ch_error *error);
 
-/* Bytes from p to a place where words part whatever follows: letter, space, letter (before the space), or a
- * newline between visible ASCII characters (after it); 0 when p is no such place. Reads p[0] to p[2]. */
+/* Returns the bytes from p to a place where words end whatever follows: in letter, space, letter (before the
+   space), or at a newline between visible ASCII characters (after it). Returns 0 if p is no such place. Reads
+   p[0] to p[2]. */
 size_t ch_cut_offset(const unsigned char *p);
 
 #endif

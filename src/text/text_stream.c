@@ -62,8 +62,8 @@ static void add_length(ch_text_length *length, const char *text, size_t size) {
   for (size_t i = 0; i < size; i++) length->characters += ((unsigned char)text[i] & 0xc0) != 0x80;
 }
 
-/* The text that a token completes, left in `decoded`. Ids beyond the tokenizer's (padded vocabularies) have
-   none. */
+/* Decodes the text that a token completes into `decoded`. Ids beyond the tokenizer's (padded vocabularies)
+   have no text. */
 static ch_status decode(ch_text_stream *stream, int32_t id, ch_error *error) {
   size_t size;
   stream->decoded.size = 0;
@@ -72,7 +72,8 @@ static ch_status decode(ch_text_stream *stream, int32_t id, ch_error *error) {
                         error);
 }
 
-/* An owed character is part of the text if the text completed it; else its bytes are left out. */
+/* Decides about an owed character: it is part of the text if the text completed it; otherwise its bytes are
+   left out. */
 static void settle(ch_text_stream *stream) {
   ch_text *decoded = &stream->decoded;
   uint32_t character;

@@ -10,13 +10,13 @@ typedef struct ch_text_length {
   int64_t bytes, characters;
 } ch_text_length;
 
-/* The tokens before the text: the decoder must know them, for example to decide about a space. A character
-   that they leave unfinished belongs to the text if the text completes it (ch_text_stream_owed), else its
+/* Passes the tokens before the text to the decoder, for example to decide about a space. If they leave a
+   character unfinished, it belongs to the text if the text completes it (ch_text_stream_owed); otherwise its
    bytes are left out. */
 ch_status ch_text_stream_begin(ch_text_stream *stream, const int32_t *ids, size_t count, ch_error *error);
-/* The bytes at the beginning of the text that are such a character's. */
+/* Returns the number of bytes at the beginning of the text that complete the last character before it. */
 int32_t ch_text_stream_owed(const ch_text_stream *stream);
-/* The text that is decoded, with what is held back; and what is released. */
+/* Returns the lengths of the decoded text, including what is held back, and of the released text. */
 ch_text_length ch_text_stream_decoded(const ch_text_stream *stream);
 ch_text_length ch_text_stream_released(const ch_text_stream *stream);
 

@@ -82,7 +82,7 @@ static void find_byte_pieces(ch_tokenizer *tokenizer) {
   }
 }
 
-/* "<0xE2>": the byte, else -1. */
+/* Returns the byte of "<0xE2>", else -1. */
 static int byte_of_piece(const char *piece, size_t size) {
   if (!piece || size != 6 || memcmp(piece, "<0x", 3) != 0 || piece[5] != '>') return -1;
   int byte = 0;
@@ -115,9 +115,9 @@ static uint32_t edge_character(const ch_tokenizer *tokenizer, int32_t id, bool l
   return character;
 }
 
-/* Cutting is exact when every merge joins known characters: no merge may consume or produce a byte or unknown
- * piece, and either all bytes fall back or none (else unknown characters and bytes would be reordered across
- * a cut). */
+/* Returns true if cutting is exact: every merge must join known characters. No merge may consume or produce a
+   byte or unknown piece, and either all bytes fall back or none (else unknown characters and bytes would be
+   reordered across a cut). */
 static bool may_cut(const ch_tokenizer *tokenizer) {
   int bytes = 0;
   for (int byte = 0; byte < 256; byte++) bytes += tokenizer->byte_ids[byte] >= 0;
@@ -146,7 +146,7 @@ static ch_status find_joins(ch_tokenizer *tokenizer, ch_error *error) {
   return CH_OK;
 }
 
-/* An added token that is `normalized` is looked for in the form that normalization gives it. */
+/* Adds an added token that is `normalized` in its normalized form, in which it is searched for. */
 static ch_status add_normalized(ch_tokenizer *tokenizer, size_t index, ch_error *error) {
   const ch_added_token *token = &tokenizer->added[index];
   ch_text text = {0}, next = {0};
@@ -249,7 +249,7 @@ static ch_status build_decoded(ch_tokenizer *tokenizer, const ch_replacements *r
     }
     tokenizer->decoded_spans[id] = (ch_span){(uint32_t)start, (uint32_t)(tokenizer->decoded.size - start)};
   }
-  /* The text of an added token is not spelled in the byte alphabet: it is found in the text as it is. */
+  /* The text of an added token is not in the byte alphabet, because it is found in the original text. */
   for (size_t i = 0; tokenizer->decoder.byte_level && i < tokenizer->added_count; i++) {
     const ch_added_token *token = &tokenizer->added[i];
     tokenizer->decoded_spans[token->id] = (ch_span){(uint32_t)tokenizer->decoded.size, (uint32_t)token->size};
@@ -259,7 +259,7 @@ static ch_status build_decoded(ch_tokenizer *tokenizer, const ch_replacements *r
   return CH_OK;
 }
 
-/* Where no configuration names the end token, its usual names are looked for. */
+/* Guesses the end token by its usual names if no configuration names it. */
 static void guess_ends(ch_tokenizer *tokenizer) {
   static const char *const ends[] = {"<|endoftext|>", "<|end_of_text|>", "</s>",
                                      "<eos>",         "<|im_end|>",      "<｜end▁of▁sentence｜>"};

@@ -7,13 +7,13 @@
 #include "base/error.h"
 #include "base/text.h"
 
-/* ch_tokenizer_open from memory; `name` is for messages. */
+/* Like ch_tokenizer_open, from memory. `name` is for messages. */
 ch_status ch_tokenizer_from_json(const char *text, size_t size, const char *name, ch_tokenizer **tokenizer,
                                  ch_error *error);
 ch_status ch_tokenizer_from_bin(const unsigned char *data, size_t size, const char *name,
                                 ch_tokenizer **tokenizer, ch_error *error);
 
-/* A hash of the file's content: equal files give equal ids. */
+/* Returns a hash of the file's content: equal files give equal ids. */
 uint64_t ch_tokenizer_fingerprint(const ch_tokenizer *tokenizer);
 /* Returns true if it was read from a tokenizer.json, false if from a tokenizer.bin. */
 bool ch_tokenizer_is_json(const ch_tokenizer *tokenizer);
@@ -23,10 +23,10 @@ ch_status ch_tokenizer_copy_to(const ch_tokenizer *tokenizer, const char *direct
 
 /* Beside ch_text_flags: words by the regex alone (for tests). */
 enum { CH_TEXT_NO_SCANNER = 1 << 30 };
-/* CH_ERROR_ARGUMENT for bits outside `known`: "flags ... mean nothing for WHAT". */
+/* Fails with CH_ERROR_ARGUMENT for bits outside `known`: "flags ... mean nothing for WHAT". */
 ch_status ch_text_check_flags(unsigned flags, unsigned known, const char *what, ch_error *error);
 
-/* The first place in a text where the spelling of a special token begins; of several there, the longest.
+/* Finds the first place in a text where the spelling of a special token begins, and the longest one there.
    Returns false if there is none. */
 bool ch_tokenizer_find_special(const ch_tokenizer *tokenizer, const char *text, size_t size, size_t *at,
                                size_t *length);
@@ -38,8 +38,8 @@ ch_status ch_encoder_prefix(ch_encoder *encoder, ch_ids *ids, ch_error *error);
 ch_status ch_encoder_words(ch_encoder *encoder, const char *text, size_t size, ch_text *words,
                            ch_error *error);
 
-/* A place at or after `from` where the text can be cut so that encoding the two parts (the second with
- * no flag) gives the same ids as the whole; `size` when none is found. */
+/* Finds a place at or after `from` where the text can be cut so that encoding the two parts (the second with
+   no flag) gives the ids of the whole; `size` if none is found. */
 ch_status ch_encoder_safe_cut(ch_encoder *encoder, const char *text, size_t size, size_t from, size_t *cut,
                               ch_error *error);
 

@@ -68,7 +68,7 @@ static int by_falling_score(const void *a, const void *b) {
   return x->id < y->id ? -1 : 1;
 }
 
-/* Every way to cut a piece in two pieces is a pair that merges into it. */
+/* Adds a pair for every way to cut a piece in two pieces. Each pair merges into it. */
 static bool add_pairs(ch_tokenizer *tokenizer, int32_t id, int32_t rank) {
   size_t size;
   const ch_vocabulary *vocabulary = &tokenizer->vocabulary;
@@ -83,8 +83,8 @@ static bool add_pairs(ch_tokenizer *tokenizer, int32_t id, int32_t rank) {
   return true;
 }
 
-/* SentencePiece merges the pair whose piece has the highest score, the leftmost of equals: pairs of equal
- * score share a rank. Control and byte pieces are excluded. */
+/* Ranks pairs as SentencePiece does: it merges the pair whose piece has the highest score, the leftmost of
+   equals, so pairs of equal score share a rank. Control and byte pieces are excluded. */
 static ch_status rank_pairs(ch_tokenizer *tokenizer, const float *scores, ch_error *error) {
   int32_t count = tokenizer->vocabulary.size, rank = -1;
   piece_score *order = malloc((size_t)count * sizeof *order);
@@ -108,7 +108,7 @@ static ch_status check_bytes(const ch_tokenizer *tokenizer, ch_error *error) {
   return CH_OK;
 }
 
-/* A space before the text, and <s> before all, are SentencePiece's habit for Llama. */
+/* Adds SentencePiece's additions for Llama: a space before the text, and <s> before everything. */
 static ch_status add_habits(ch_tokenizer *tokenizer, ch_error *error) {
   ch_normalizer *space = &tokenizer->normalizers[0];
   tokenizer->normalizer_count = 1;

@@ -29,11 +29,11 @@ typedef struct ch_step {
 
 enum { CH_MOST_STEPS = 16, CH_MOST_NORMALIZERS = 16 };
 
-/* How the text of a piece is found. Each is applied when loading, so that decoding only copies. */
+/* The rules for the text of a piece. They are applied when loading, so that decoding only copies. */
 typedef struct ch_decoder {
   bool byte_level;      /* each character encodes one byte */
   bool byte_fallback;   /* "<0xE2>" is a byte */
-  size_t strip_start;   /* at most so many of `strip_character` are taken from the start of the text */
+  size_t strip_start;   /* the most `strip_character` that are removed from the start of the text */
   char strip_character; /* one ASCII character */
 } ch_decoder;
 
@@ -54,8 +54,8 @@ struct ch_tokenizer {
   int32_t byte_ids[256];  /* of a byte (byte level), or of "<0xNN>" (byte fallback); -1: none */
   int32_t ascii_ids[128]; /* of an ASCII character, when not byte level */
 
-  /* Character-level words are cut where no merge can join: bit (x, y) says that some merge joins a left piece
-   * that ends with character x to a right piece that begins with y. NULL: never cut. */
+  /* Pairs of characters that some merge joins: bit (x, y) is set if a merge joins a left piece that ends with
+     x to a right piece that begins with y. Character-level words may be cut elsewhere. NULL: never cut. */
   uint8_t *joins; /* [CH_JOIN_BITS / 8], by a hash of x and y */
 
   ch_normalizer normalizers[CH_MOST_NORMALIZERS];
@@ -79,12 +79,12 @@ struct ch_tokenizer {
 
 enum { CH_JOIN_BITS = 1 << 19 };
 
-/* The bit of a pair of neighbouring characters. */
+/* Returns the bit of a pair of neighbouring characters. */
 static inline uint32_t ch_join_bit(uint32_t x, uint32_t y) {
   return (x * 0x9e3779b1u ^ y * 0x85ebca77u) >> 13;
 }
 
-/* A tokenizer with nothing in it yet. */
+/* Creates an empty tokenizer. */
 ch_tokenizer *ch_tokenizer_new(const char *file);
 /* Texts that become others in decoded text, such as marks that become spaces; one after the other. */
 enum { CH_MOST_REPLACEMENTS = 8 };
@@ -97,8 +97,8 @@ typedef struct ch_replacements {
   size_t count;
 } ch_replacements;
 
-/* After vocabulary, merges, added tokens and decoder are there: builds the tables that follow from them and
- * checks that everything fits together. `replace` may be NULL. */
+/* Builds the tables that follow from vocabulary, merges, added tokens and decoder, and checks that everything
+   fits together. `replace` may be NULL. */
 ch_status ch_tokenizer_complete(ch_tokenizer *tokenizer, const ch_replacements *replace, ch_error *error);
 /* Registers an added token; its piece joins the vocabulary when it is not there. */
 ch_status ch_tokenizer_add_token(ch_tokenizer *tokenizer, ch_added_token token, ch_error *error);
@@ -108,7 +108,7 @@ struct json_t;
 ch_status ch_read_normalizer(ch_tokenizer *tokenizer, const struct json_t *json, ch_error *error);
 ch_status ch_read_pre_tokenizer(ch_tokenizer *tokenizer, const struct json_t *json, ch_error *error);
 ch_status ch_read_post_processor(ch_tokenizer *tokenizer, const struct json_t *json, ch_error *error);
-/* The texts of `replace` belong to `json`. */
+/* Reads the decoder. The texts of `replace` belong to `json`. */
 ch_status ch_read_decoder(ch_tokenizer *tokenizer, const struct json_t *json, ch_replacements *replace,
                           ch_error *error);
 ch_status ch_read_added_tokens(ch_tokenizer *tokenizer, const struct json_t *json, ch_error *error);

@@ -22,7 +22,7 @@ static json_part *part_named(json_part *parts, const char *name, size_t size) {
   return NULL;
 }
 
-/* Notes where the members of an object are; the others are skipped. */
+/* Records the places of an object's members; others are skipped. */
 static ch_status find_parts(const char *file, const char *text, size_t size, json_part *parts,
                             ch_error *error) {
   ch_json_scan scan;

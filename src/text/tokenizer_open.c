@@ -20,7 +20,7 @@ static int32_t named_token(const ch_tokenizer *tokenizer, const json_t *config, 
 
 enum { MOST_CONFIG = 1 << 28 };
 
-/* tokenizer_config.json is optional; where it is there, its names win over guesses. */
+/* Reads tokenizer_config.json if it exists. Its names win over guesses. */
 static ch_status read_config(ch_tokenizer *tokenizer, const char *directory, ch_error *error) {
   char *path = ch_path_join(directory, "tokenizer_config.json");
   if (!path) return ch_no_memory(error);

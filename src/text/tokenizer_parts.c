@@ -78,7 +78,7 @@ ch_status ch_read_added_tokens(ch_tokenizer *tokenizer, const json_t *json, ch_e
   return CH_OK;
 }
 
-/* {"String": text} or {"Regex": pattern} */
+/* Reads {"String": text} or {"Regex": pattern}. */
 static ch_status get_pattern(const ch_tokenizer *tokenizer, const json_t *json, json_text *text,
                              bool *literal, ch_error *error) {
   const json_t *pattern = json_object_get(json, "pattern");
@@ -239,7 +239,8 @@ static ch_status read_byte_level(ch_tokenizer *tokenizer, const json_t *json, ch
   return CH_OK;
 }
 
-/* One character of text, as metaspace's mark is; older files spell the scheme as "add_prefix_space". */
+/* Reads metaspace's mark, one character of text, and its scheme, which older files write as
+   "add_prefix_space". */
 static ch_status read_metaspace_form(const ch_tokenizer *tokenizer, const json_t *json, char mark[5],
                                      ch_prepend_scheme *scheme, ch_error *error) {
   const char *name = json_string_value(json_object_get(json, "prepend_scheme"));
@@ -315,8 +316,8 @@ static ch_status add_template_ids(ch_tokenizer *tokenizer, const json_t *ids, in
   return CH_OK;
 }
 
-/* {"single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}, …], "special_tokens": {"<s>":
-   {"ids": [1]}}} */
+/* Reads {"single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}, …], "special_tokens": {"<s>":
+   {"ids": [1]}}}. */
 static ch_status read_template(ch_tokenizer *tokenizer, const json_t *json, ch_error *error) {
   const json_t *single = json_object_get(json, "single"), *tokens = json_object_get(json, "special_tokens");
   bool text_seen = false;

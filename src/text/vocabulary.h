@@ -32,10 +32,10 @@ ch_status ch_vocabulary_add(ch_vocabulary *vocabulary, const char *piece, size_t
                             const char *file, ch_error *error);
 /* Returns -1 if there is no such piece. */
 int32_t ch_vocabulary_find(const ch_vocabulary *vocabulary, const char *piece, size_t size);
-/* The id of left + right, or -1; `scratch` is reused. */
+/* Returns the id of left + right, or -1. `scratch` is reused. */
 int32_t ch_vocabulary_find_joined(const ch_vocabulary *vocabulary, int32_t left, int32_t right,
                                   ch_text *scratch);
-/* The piece of an id (not NUL-terminated), or NULL when the id has none. */
+/* Returns the piece of an id (not NUL-terminated), or NULL if the id has none. */
 const char *ch_vocabulary_piece(const ch_vocabulary *vocabulary, int32_t id, size_t *size);
 void ch_vocabulary_free(ch_vocabulary *vocabulary);
 

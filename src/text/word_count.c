@@ -1,4 +1,4 @@
-/* How often each word of a text occurs: chunks of the text are counted in parallel and added up. */
+/* Counts the words of a text: chunks are counted in parallel and added up. */
 #define _GNU_SOURCE
 #include "text/word_count.h"
 
@@ -73,7 +73,7 @@ static ch_status count_words(ch_word_counts *counts, const ch_split *split, ch_r
   }
 }
 
-/* Documents are cut apart first: no word spans the marker. */
+/* Counts the words of each document, so that no word spans the marker. */
 static ch_status count_documents(ch_word_counts *counts, const ch_split *split, ch_regex_scratch *scratch,
                                  const char *marker, const char *text, size_t size, ch_error *error) {
   size_t marker_size = marker ? strlen(marker) : 0;
@@ -104,7 +104,7 @@ static ch_status count_chunk(ch_word_counts *counts, const ch_split *split, cons
   return status;
 }
 
-/* The first place at or after `from` where the text may be cut; its end when there is none. */
+/* Returns the first place at or after `from` where the text may be cut, or its end if there is none. */
 static size_t next_cut(const ch_text_file *file, size_t from) {
   for (size_t i = from; i + 3 < file->size; i++) {
     size_t offset = ch_cut_offset((const unsigned char *)file->text + i);

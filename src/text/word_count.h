@@ -1,4 +1,4 @@
-/* How often each word of a text occurs, words as GPT-2's split pattern cuts them. */
+/* Counts the words of a text, cut by GPT-2's split pattern. */
 #ifndef CH_TEXT_WORD_COUNT_H
 #define CH_TEXT_WORD_COUNT_H
 
@@ -31,8 +31,8 @@ typedef struct ch_word_counts {
 bool ch_word_counts_add(ch_word_counts *counts, const char *word, size_t size, int64_t times);
 void ch_word_counts_free(ch_word_counts *counts);
 
-/* Adds the words of a text, but for those of the spans `left_out` (or NULL), with all cores; `marker` (NULL
-   or "": none) parts documents and is no word. settings: whose progress to call, or NULL. */
+/* Adds the words of a text, except in the spans `left_out` (or NULL), with all cores. `marker` (NULL or "":
+   none) separates documents and is no word. settings: their progress callback is called; or NULL. */
 ch_status ch_word_counts_text(ch_word_counts *counts, const ch_split *split, const ch_text_file *file,
                               const ch_text_spans *left_out, const char *marker,
                               const ch_tokenizer_train_settings *settings, ch_error *error);

@@ -1,4 +1,4 @@
-/* y = a + b; a may be a weight as it is stored. */
+/* y = a + b; a may be a weight in its stored type. */
 #include "graph/stream.h"
 #include "graph/ops/shapes.h"
 

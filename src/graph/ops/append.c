@@ -34,7 +34,8 @@ static const ch_op op = {.name = "append",
 
 /* --- several tokens, to a ring -------------------------------------------------------------------------- */
 
-/* Their queries see tokens that they overwrite in the ring, so attention reads a copy. */
+/* Returns the bytes of the copy that attention reads if its queries see tokens that this run overwrites in
+   the ring. */
 static size_t staged(const ch_node *node) {
   const ch_append *place = node->attributes;
   return ch_dtype_bytes(place->dtype, node->graph->sequences * place->stage_rows *

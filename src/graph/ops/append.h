@@ -13,14 +13,15 @@ typedef struct ch_append {
   int64_t stage_rows;    /* rows of the value for each sequence, in a pass of several tokens */
 } ch_append;
 
-/* How the states behind a streamed node were appended: the first of them. */
+/* Returns the attributes of the first append among the inputs of a streamed node. */
 const ch_append *ch_append_behind(const ch_node *node);
-/* The row of this run's first token among the states of a sequence. */
+/* Returns the row of this run's first token among the states of a sequence. */
 int64_t ch_first_own_row(const ch_run *run, const ch_node *node, int64_t sequence);
-/* The tokens whose states the rows of a sequence hold; NULL: row r is token r. */
+/* Returns the tokens whose states the rows of a sequence hold, or NULL if row r is token r. */
 const ch_row_places *ch_places_of(const ch_run *run, const ch_node *node, int64_t sequence);
 
-/* Where an attention operation reads states: in the cache, or - without one - in the node's own value. */
+/* Returns the states that an attention operation reads: in the cache, or, without a cache, in the node's own
+   value. */
 ch_state_view ch_states_of(const ch_run *run, const ch_node *node);
 
 #endif

@@ -103,7 +103,8 @@ ch_attend ch_attend_sizes(const ch_run *run, const ch_node *node, const ch_atten
                      .may_round = node->graph->compute == CH_BF16};
 }
 
-/* One query sees all rows of a ring, in which tokens have any order. */
+/* Describes the keys in the cache. A single query sees all rows of a ring, whose tokens may have any
+   order. */
 void ch_attend_cached(const ch_run *run, const ch_node *keys, ch_attend *args) {
   const ch_append *place = ch_append_behind(keys);
   args->past = run->cache->length;
@@ -177,13 +178,14 @@ static void attend_bind(const ch_run *run, const ch_node *node, const ch_stream 
   args->scratch = (char *)args->scratch + lse_bytes(run, args);
 }
 
-/* --- many queries through tiles that take products ------------------------------------------------------ */
+/* --- many queries with tiles that cost products --------------------------------------------------------- */
 
 /* From this many queries per head on, tiles are laid out once for all of them, a span of tokens at a time;
    and the most memory for these tiles. */
 enum { MANY_QUERIES = 65, LAID_TOKENS = 512, LAID_ELEMENTS = 4 << 20 };
 
-/* Tokens whose tiles are laid out at once; 0: each query block makes its own tiles. */
+/* Returns the number of tokens whose tiles are laid out at once. 0: each query block produces its own
+   tiles. */
 static int64_t laid_tokens(const ch_attend *args, const ch_stream *stream) {
   if (args->producer != &ch_tile_producer_stream || ch_stream_flops(stream) == 0) return 0;
   if (args->queries * (args->heads / args->kv_heads) < MANY_QUERIES) return 0;
@@ -193,7 +195,7 @@ static int64_t laid_tokens(const ch_attend *args, const ch_stream *stream) {
   return tokens;
 }
 
-/* One sequence of many. */
+/* Returns the arguments for one of the sequences. */
 static ch_attend alone(const ch_attend *args, const ch_kernels *kernels, int64_t sequence) {
   const size_t element = ch_dtype_size(kernels->dtype);
   const int64_t row = sequence * args->queries;
@@ -277,7 +279,8 @@ static ch_status attend_forward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* Where an operand's gradient goes. Columns outside the operand, or shared with another, start from zero. */
+/* Returns the address of an operand's gradient. Columns outside the operand, or shared with another, start
+   from zero. */
 static void *gradient_of(const ch_run *run, const ch_node *node, int input, bool *accumulate) {
   const attend *attributes = node->attributes;
   operand o = operand_of(&attributes->spec, input);
@@ -313,7 +316,7 @@ double ch_attend_context(const ch_node *node, const ch_attend_spec *spec) {
   return ch_graph_context_within(node->graph, spec->causal, spec->window ? spec->window + spec->sinks : 0);
 }
 
-/* Scores and weighted values. */
+/* Counts scores and weighted values. */
 static double attend_flops(const ch_node *node) {
   const attend *attributes = node->attributes;
   const ch_attend_spec *spec = &attributes->spec;

@@ -36,7 +36,7 @@ static size_t combine_atoms_scratch(const ch_run *run, const ch_node *node, bool
   return run->kernels->sum_scratch(run->team, atom_count(node));
 }
 
-/* The row of the coefficients, or of their gradient. */
+/* Returns the row of the coefficients, or of their gradient. */
 static char *coefficients_in(const ch_run *run, const ch_node *node, const void *data) {
   return (char *)data +
          (size_t)(combine_atoms_row_of(node) * atom_count(node)) * ch_dtype_size(run->kernels->dtype);
@@ -57,7 +57,7 @@ static ch_status combine_atoms_forward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* This layer adds no gradient to atoms that only other layers use. */
+/* Adds the gradient of this layer's atom. It adds none to atoms that only other layers use. */
 static void pass_to_atom(ch_run *run, const ch_node *node, const void *dy) {
   bool accumulate;
   char *gradient = ch_run_gradient(run, node, ATOMS, &accumulate);

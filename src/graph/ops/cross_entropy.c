@@ -13,13 +13,13 @@ static ch_status cross_entropy_shape(ch_node *node, ch_error *error) {
   return ch_shape_matrix(node, ch_node_rows(logits), 1);
 }
 
-/* Logits that become gradients, and the losses that come with them. */
+/* Returns the bytes of the logits that the gradients replace, and of the losses. */
 static size_t cross_entropy_scratch(const ch_run *run, const ch_node *node, bool backward) {
   if (!backward) return 0;
   return (size_t)(ch_node_count(node->in[0]) + ch_node_rows(node)) * ch_dtype_size(run->kernels->dtype);
 }
 
-/* Logits [rows, K] become their gradients where `scale` is given. */
+/* Computes the losses. If `scale` is not NULL, replaces logits [rows, K] by their gradients. */
 static void pass(ch_run *run, const ch_node *node, void *logits, void *loss, const void *scale) {
   const cross_entropy *attributes = node->attributes;
   run->kernels->cross_entropy(run->team, ch_node_rows(node), ch_node_columns(node->in[0]),

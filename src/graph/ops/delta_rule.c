@@ -47,7 +47,7 @@ static int64_t kept_states(const ch_delta_rule *a) {
   return a->sequences * a->value_heads * (ch_delta_chunks(a->length) - 1) * a->key_dim * a->value_dim;
 }
 
-/* The states between chunks, and every token's errors. */
+/* Returns the elements of the states between chunks and of every token's errors. */
 static int64_t delta_rule_saved(const ch_node *node) {
   const ch_run nobody = {0};
   const ch_delta_rule a = delta_rule_describe(&nobody, node);
@@ -96,7 +96,7 @@ static ch_status delta_rule_backward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* FLOPs of the recurrence. The state is read for the error and for the output, and written. */
+/* Returns the FLOPs of the recurrence: the state is read for the error and for the output, and written. */
 static double delta_rule_flops(const ch_node *node) {
   const ch_run nobody = {0};
   const ch_delta_rule a = delta_rule_describe(&nobody, node);

@@ -38,7 +38,7 @@ static ch_status exclude_backward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* A dot product and a subtraction. */
+/* Counts a dot product and a subtraction. */
 static double exclude_flops(const ch_node *node) {
   return 4.0 * (double)ch_node_count(node);
 }

@@ -37,7 +37,7 @@ static int matrix_of(int64_t expert, int kind) {
   return MATRICES + KINDS * (int)expert + kind;
 }
 
-/* The input with an expert's bias; 0: there is none. */
+/* Returns the number of the input with an expert's bias, or 0 if there is none. */
 static int bias_of(const ch_node *node, int64_t expert, int kind) {
   const experts *all = node->attributes;
   return all->biased ? matrix_of(all->count + expert, kind) : 0;
@@ -70,7 +70,7 @@ static ch_status experts_shape(ch_node *node, ch_error *error) {
   return ch_shape_as_input(node, X);
 }
 
-/* gate and up of every choice, by expert. */
+/* Returns the elements of gate and up of every choice, by expert. */
 static int64_t experts_saved(const ch_node *node) {
   sizes s = experts_sizes_of(node);
   return 2 * s.choices * s.hidden;
@@ -92,7 +92,7 @@ typedef struct work {
 
 enum { CHOICE, TOKEN, PLACE, WEIGHT, ROWS, HIDDEN, DWEIGHT, BACK_X, GATES, UPS, SUMS, PARTS };
 
-/* Where each part begins, in bytes; returns their end. */
+/* Writes the offset of each part in bytes; returns the end of the last one. */
 static size_t lay_out(const ch_run *run, const sizes *s, bool backward, size_t at[PARTS]) {
   const size_t element = ch_dtype_size(run->kernels->dtype);
   const size_t choices = (size_t)s->choices, width = (size_t)s->width, hidden = (size_t)s->hidden;
@@ -141,7 +141,7 @@ static void experts_prepare(const ch_run *run, const ch_node *node, const sizes 
                                   node->dtype, w->weight);
 }
 
-/* Where row `place` of a matrix with so many columns begins. */
+/* Returns the address of row `place` of a matrix with `columns` columns. */
 static char *experts_row_at(char *matrix, int64_t place, int64_t columns, const ch_node *node) {
   return matrix + (size_t)(place * columns) * ch_dtype_size(node->dtype);
 }
@@ -155,7 +155,7 @@ static ch_status through(ch_run *run, const ch_node *node, int64_t expert, int k
                              ch_run_value(run, matrix), ch_run_dtype(run, matrix), y, run->error);
 }
 
-/* y += the expert's bias, in rows of gate or up. */
+/* Adds the expert's bias to rows of gate or up. */
 static void add_bias(const ch_run *run, const ch_node *node, int64_t expert, int kind, int64_t rows,
                      void *y) {
   int input = bias_of(node, expert, kind);
@@ -236,7 +236,7 @@ static ch_status back_through(ch_run *run, const ch_node *node, int64_t expert, 
                      run->error);
 }
 
-/* dgate and dup, in place of gate and up, and the gradient of the weights. */
+/* Replaces gate and up by dgate and dup, and computes the gradient of the weights. */
 static void activate_backward(const ch_run *run, const ch_node *node, int64_t rows, int64_t hidden,
                               const void *dy, const void *weight, void *gate, void *up, void *dweight) {
   const experts *all = node->attributes;
@@ -247,7 +247,7 @@ static void activate_backward(const ch_run *run, const ch_node *node, int64_t ro
     run->kernels->swiglu_rows_backward(run->team, rows, hidden, gate, up, weight, dy, gate, up, dweight);
 }
 
-/* The gradients of an expert's biases; down's is weighted, and adds to dweight. */
+/* Computes the gradients of an expert's biases. The bias of down is weighted, so it also adds to dweight. */
 static ch_status bias_gradients(ch_run *run, const ch_node *node, const sizes *s, const work *w, int64_t e,
                                 int64_t rows, const void *dgate, const void *dup, const void *dy,
                                 const void *weight, void *dweight) {

@@ -6,7 +6,7 @@
 
 enum { Q, FACTORS, BEHIND = FACTORS + CH_FACTORS };
 
-/* The inputs behind the factors; 0: no such input. */
+/* The inputs after the factors; 0: no such input. */
 typedef struct factor {
   ch_factor_spec spec;
   int documents, sinks;

@@ -9,20 +9,20 @@
 /* Returns true if a product with this many rows of x multiplies rounded factors: all do, except those with
    few rows in training. */
 bool ch_is_rounded(const ch_graph *graph, const ch_node *x, int64_t rows);
-/* x in BF16. */
+/* Rounds x to BF16. */
 ch_node *ch_op_rounded(ch_graph *graph, ch_node *x);
-/* A weight [out, in] in BF16 as the second factor of many products (ch_gemm_pack): W^T for the forward pass,
-   and W for the gradients. If it depends on a parameter alone, it is computed once for all micro-batches of a
-   step. */
+/* Packs a weight [out, in] in BF16 as the second factor of many products (ch_gemm_pack): W^T for the forward
+   pass, and W for the gradients. If it depends on a parameter alone, it is computed once for all
+   micro-batches of a step. */
 ch_node *ch_op_packed(ch_graph *graph, ch_node *weight);
 const void *ch_packed_for_value(ch_run *run, const ch_node *packed);
 const void *ch_packed_for_gradient(ch_run *run, const ch_node *packed);
 
 /* Like ch_op_packed, for a rounded x [rows, in], which dW = dy^T x multiplies. */
 ch_node *ch_op_packed_x(ch_graph *graph, ch_node *rounded, int64_t in);
-/* ch_op_linear of a graph to be trained, where its product is rounded. */
+/* Like ch_op_linear, in a graph for training whose products are rounded. */
 ch_node *ch_op_linear_bf16(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bias);
-/* ch_op_lm_loss of such a graph; its root. */
+/* Like ch_op_lm_loss, in a graph for training whose products are rounded. It is the root. */
 ch_node *ch_op_lm_loss_bf16(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets, double cap);
 
 #endif

@@ -5,15 +5,16 @@
 #include "graph/plan.h"
 #include "graph/ops.h"
 
-/* The cache stores such states in F32 and no kernel converts them: fails in a graph of another type. */
+/* Fails if the graph is not F32: the cache stores states of a fixed size in F32, and no kernel converts
+   them. */
 static inline ch_status ch_check_kept_state(const ch_node *node, const ch_kept_state *kept, ch_error *error) {
   if (!kept->is_kept || node->graph->dtype == CH_F32) return CH_OK;
   return ch_fail(error, CH_ERROR_CONFIG, "states of a fixed size are kept in F32 only");
 }
 
-/* The states of this run's sequences, NULL if none are stored; elements from one to the next;
-   their order there (ch_state_view's); tokens that each sequence holds [host]: of none the state is
-   undefined. */
+/* Returns the states of this run's sequences, or NULL if none are stored. Also writes the elements from one
+   to the next, their order (see ch_state_view), and the tokens that each sequence holds [host]. The state of
+   a sequence without tokens is undefined. */
 static inline void *ch_kept_states(const ch_run *run, const ch_kept_state *kept, int64_t *stride,
                                    const int32_t **order, const int32_t **tokens) {
   if (!kept->is_kept) return NULL;

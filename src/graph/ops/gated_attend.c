@@ -56,8 +56,8 @@ static ch_status gated_attend_forward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* Every token is multiplied by a folded query [c + r] and added to a sum [c]; every id folds the query and
-   unfolds its sum. The count assumes as many different ids as possible. */
+/* Counts a product with a folded query [c + r] and a sum [c] for every token; and for every id, folding the
+   query and unfolding its sum. Assumes as many different ids as possible. */
 static double gated_attend_flops(const ch_node *node) {
   const ch_gated_spec *s = node->attributes;
   double tokens = ch_graph_context(node->graph, true);

@@ -10,7 +10,7 @@ static ch_head_rows head_product_heads_of(const ch_node *node) {
   return *(const ch_head_rows *)node->attributes;
 }
 
-/* Columns of the matrix. A weight [heads, rows, columns] is a matrix [heads * rows, columns]. */
+/* Returns the columns of the matrix. A weight [heads, rows, columns] is a matrix [heads * rows, columns]. */
 static int64_t columns_of(const ch_node *node) {
   return node->in[1]->shape[node->in[1]->rank - 1];
 }
@@ -41,7 +41,7 @@ static ch_dtype weight_type(const ch_run *run, const ch_node *node) {
   return stored ? stored->dtype : run->kernels->dtype;
 }
 
-/* Room for one head's matrix, widened. */
+/* Returns the bytes of one head's matrix, widened. */
 static size_t head_product_scratch(const ch_run *run, const ch_node *node, bool backward) {
   (void)backward;
   if (ch_node_rows(node) < MANY_ROWS) return 0;
@@ -123,7 +123,8 @@ static ch_column_range heads_wanted(const ch_stream_call *call) {
   return ch_groups_of(call->wanted, out_width(call->node), 1);
 }
 
-/* `head` counts from the first wanted one; not transposed. */
+/* Returns the part of a head's rows that the call needs. `head` counts from the first such head. Not for
+   transposed products. */
 static head_piece piece_of(const ch_stream_call *call, int64_t head) {
   const ch_node *node = call->node;
   const ch_head_rows h = head_product_heads_of(node);
@@ -172,7 +173,8 @@ static void head_product_stream(const ch_stream_call *call) {
                                    call->space);
 }
 
-/* Products of many tokens in pieces of few sizes, so that no product has to be prepared anew. */
+/* Returns the rows of the next product. There are few sizes, so that the library does not prepare a new
+   product for every call. */
 static int64_t next_piece(int64_t left) {
   enum { MOST_ROWS = 512, LEAST_ROWS = 32 };
   int64_t piece = MOST_ROWS;
@@ -180,7 +182,7 @@ static int64_t next_piece(int64_t left) {
   return piece < LEAST_ROWS ? 0 : piece;
 }
 
-/* The library multiplies factors of one type only. */
+/* Multiplies with the library, if both factors have the kernels' type. */
 static ch_status head_product_stream_many(const ch_stream_call *call) {
   const ch_run *run = call->run;
   const ch_node *node = call->node;

@@ -27,7 +27,7 @@ static ch_status join_heads_shape(ch_node *node, ch_error *error) {
   return ch_shape_matrix(node, ch_node_rows(node->in[0]), attributes->heads * width);
 }
 
-/* Part i of every head of a value like the node's, and where it comes from. */
+/* Returns part i of every head in `data`, a value or gradient with the node's layout. */
 static ch_head_slices join_heads_part_of(const ch_run *run, const ch_node *node, int i, const void *data) {
   const join_heads *attributes = node->attributes;
   int64_t offset = 0;
@@ -53,7 +53,8 @@ static ch_status join_heads_forward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* A slice that covers its whole input may overwrite the gradient; otherwise the rest is set to zero first. */
+/* Passes the gradient to the inputs. A slice that covers its whole input may overwrite the gradient;
+   otherwise the rest is set to zero first. */
 static ch_status join_heads_backward(ch_run *run, const ch_node *node) {
   const join_heads *attributes = node->attributes;
   for (int i = 0; i < node->inputs; i++) {
@@ -76,7 +77,7 @@ static ch_status join_heads_backward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* Heads first … first+count-1 of the output that columns are of. */
+/* Returns the heads of the output to which columns `wanted` belong. */
 static ch_column_range join_heads_heads_of(const ch_node *node, ch_column_range wanted) {
   return ch_groups_of(wanted, head_width(node), 1);
 }
@@ -129,7 +130,7 @@ ch_node *ch_op_join_heads(ch_graph *graph, int64_t heads, int parts, ch_node *co
   return ch_graph_node(graph, &op, parts, in, &attributes, sizeof attributes);
 }
 
-/* If the input was joined from parts, the part itself is returned; nothing is cut. */
+/* If x was joined from parts and the slice is one of them, returns that part; nothing is cut. */
 ch_node *ch_op_slice_heads(ch_graph *graph, ch_node *x, int64_t heads, ch_head_slice slice) {
   int64_t offset = 0;
   for (int i = 0; x && x->op == &op && heads == 1 && i < x->inputs; i++) {

@@ -14,7 +14,7 @@ static ch_status joined_rows_shape(ch_node *node, ch_error *error) {
   return ch_shape_matrix(node, ch_node_count(node->in[0]), node->in[1]->shape[1]);
 }
 
-/* Between rows of all columns and the shares side by side: from the shares to the rows, or back. */
+/* Copies or adds the shares to rows of all columns if `join`, else the rows to the shares. */
 static void move(const ch_run *run, const ch_node *node, const char *from, char *to, bool join, bool add) {
   const int all = ((const joined_rows *)node->attributes)->shares;
   int64_t rows = ch_node_rows(node), columns = ch_node_columns(node),

@@ -29,7 +29,7 @@ static size_t linear_scratch(const ch_run *run, const ch_node *node, bool backwa
   return run->kernels->sum_scratch(run->team, node->in[1]->shape[0]);
 }
 
-/* Small groups use the skinny GEMM, so that a row gets the same result as alone. */
+/* Multiplies. Small groups use the skinny GEMM, so that a row gets the same result as alone. */
 static ch_status linear_forward(ch_run *run, const ch_node *node) {
   const ch_node *x = node->in[0], *weight = node->in[1];
   int64_t in = weight->shape[1], out = weight->shape[0], all = linear_groups(node);
@@ -44,7 +44,7 @@ static ch_status linear_forward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* One call multiplies x by consecutive weights of the same type. */
+/* Multiplies x by consecutive weights of the same type in one call. */
 static ch_status forward_together(ch_run *run, int count, const ch_node *const nodes[]) {
   const ch_node *x = nodes[0]->in[0];
   ch_product products[CH_MOST_TOGETHER];
@@ -62,7 +62,7 @@ static ch_status forward_together(ch_run *run, int count, const ch_node *const n
   return CH_OK;
 }
 
-/* Products with all of x by matrices that are parameters. */
+/* Returns true for a product of whole rows of x with a matrix that is a parameter. */
 static bool joins(const ch_node *node) {
   if (groups_of_row(node) > 1) return false;
   for (int i = 1; i < node->inputs; i++)
@@ -93,7 +93,8 @@ static double linear_flops(const ch_node *node) {
   return 2.0 * (double)linear_groups(node) * (double)ch_node_count(node->in[1]);
 }
 
-/* One matrix for the whole row: any rows of W from all of x. One for each head: head for head. */
+/* Returns the columns of x that rows of W read. If one matrix multiplies the whole row, that is all of them;
+   otherwise it is the columns of the same heads. */
 static ch_column_range linear_stream_needs(const ch_node *node, int i, ch_column_range wanted) {
   (void)i;
   int64_t in = node->in[1]->shape[1], out = node->in[1]->shape[0];
@@ -101,7 +102,7 @@ static ch_column_range linear_stream_needs(const ch_node *node, int i, ch_column
   return ch_groups_of(wanted, out, in);
 }
 
-/* The product that makes the wanted columns. */
+/* The product that computes the wanted columns. */
 typedef struct streamed_product {
   int64_t rows, in, out;
   ch_dtype dtype;
@@ -139,7 +140,7 @@ static ch_status linear_stream_many(const ch_stream_call *call) {
   return CH_OK;
 }
 
-/* Few rows multiply the weight as it is. */
+/* Returns true if the weight is rounded for the product. Few rows multiply it in its own type. */
 static bool linear_takes_rounded(const ch_node *node, int i) {
   return i == 1 && node->in[0]->dtype == CH_BF16 && ch_gemm_is_large(linear_groups(node)) &&
          ch_gemm_is_large(node->in[0]->shape[0]);

@@ -1,5 +1,5 @@
-/* y = x W^T + b in training, where what products multiply is rounded to BF16: x once for all its products, W
-   once per step in the layouts of both products. Sums, results and gradients stay in the graph's type. */
+/* y = x W^T + b in training, with factors of products rounded to BF16: x once for all its products, W once
+   per step in the layouts of both products. Sums, results and gradients have the graph's type. */
 #include "graph/ops/factors.h"
 
 enum { X, WEIGHT, ROUNDED_X, PACKED, PACKED_X, BIAS };
@@ -11,7 +11,7 @@ static ch_status linear_bf16_shape(ch_node *node, ch_error *error) {
   return ch_shape_matrix(node, node->in[X]->shape[0], groups * weight->shape[0]);
 }
 
-/* Rows of the product: one per row of x, or one per head of it. */
+/* Returns the rows of the product: one per row of x, or one per head of it. */
 static int64_t linear_bf16_rows_of(const ch_node *node) {
   return ch_node_count(node->in[X]) / node->in[WEIGHT]->shape[1];
 }
@@ -58,7 +58,7 @@ static double linear_bf16_flops(const ch_node *node) {
   return 2.0 * (double)linear_bf16_rows_of(node) * (double)ch_node_count(node->in[WEIGHT]);
 }
 
-/* The weight itself is an input only for the sake of its gradient. */
+/* Returns true for the weight: it is an input only because of its gradient. */
 static bool linear_bf16_takes_rounded(const ch_node *node, int i) {
   (void)node;
   return i == WEIGHT;

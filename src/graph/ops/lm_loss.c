@@ -1,5 +1,5 @@
 /* The LM head and its cross entropy in one: logits exist for one chunk of rows at a time. Rows without a
- * target cost nothing where no gradient is wanted. */
+   target cost nothing if they need no gradient. */
 #include "graph/ops/factors.h"
 
 /* Elements of a chunk of logits: large enough for the product to run at full speed, small enough for the
@@ -27,7 +27,7 @@ static ch_status lm_loss_shape(ch_node *node, ch_error *error) {
   return ch_shape_matrix(node, x->shape[0], attributes->ranks ? 2 : 1);
 }
 
-/* The scratch memory of a chunk: logits; the forward pass also the rows of x that have a target, their
+/* Returns the bytes of a chunk: logits, and in the forward pass also the rows of x that have a target, their
    targets, losses and ranks. */
 static size_t lm_loss_scratch(const ch_run *run, const ch_node *node, bool backward) {
   size_t element = ch_dtype_size(run->kernels->dtype), chunk = (size_t)lm_loss_chunk_rows(node);
@@ -58,7 +58,7 @@ static row_chunk divide(const ch_run *run, const ch_node *node) {
   return c;
 }
 
-/* The next rows with a target; false when there are no more. */
+/* Finds the next rows with a target. Returns false if there are no more. */
 static bool next_chunk(const ch_node *node, row_chunk *c) {
   const int64_t rows = ch_node_rows(node), most = lm_loss_chunk_rows(node);
   int64_t r = c->end;
@@ -92,7 +92,7 @@ static void scatter(const ch_run *run, const row_chunk *c, const char *packed, s
     }
 }
 
-/* The chunk's rows of an input: in place if they are adjacent, else copied to `packed`. */
+/* Returns the chunk's rows of an input: in place if they are adjacent, else copied to `packed`. */
 static const void *lm_loss_rows_of(const ch_run *run, const ch_node *input, const row_chunk *c, size_t bytes,
                                    void *packed) {
   const char *value = ch_run_value(run, input);

@@ -1,6 +1,6 @@
-/* The LM head and its cross entropy at the root of training, where what products multiply is rounded to BF16:
- * logits and their gradients exist for one chunk of rows at a time, the gradients also rounded. Loss and sums
- * stay in the graph's type. */
+/* The LM head and its cross entropy at the root of training, with factors of products rounded to BF16: logits
+   and their gradients exist for one chunk of rows at a time, the gradients also rounded. Loss and sums have
+   the graph's type. */
 #include "graph/ops/factors.h"
 
 enum { X, WEIGHT, TARGETS, ROUNDED_X, PACKED };
@@ -43,7 +43,7 @@ static size_t rounded_bytes(const ch_node *node) {
   return (bytes + 63) & ~(size_t)63;
 }
 
-/* The scratch memory of a chunk: logits, their gradients in BF16, and packed x. */
+/* Returns the bytes of a chunk: logits, their gradients in BF16, and packed x. */
 static size_t lm_loss_bf16_scratch(const ch_run *run, const ch_node *node, bool backward) {
   (void)run;
   if (!backward) return 0;
@@ -57,8 +57,8 @@ static ch_status lm_loss_bf16_forward(ch_run *run, const ch_node *node) {
                  node->op->name);
 }
 
-/* The losses of `count` rows of logits from row `first` on. Their gradients replace them, and are also
-   rounded. */
+/* Computes the losses of `count` rows of logits from row `first` on. The logits are replaced by their
+   gradients, which are also rounded. */
 static void find_losses(ch_run *run, const ch_node *node, int64_t first, int64_t count, char *logits,
                         char *rounded) {
   const double cap = ((const lm_loss *)node->attributes)->cap;

@@ -13,7 +13,7 @@ static ch_status matrix_product_shape(ch_node *node, ch_error *error) {
   return ch_shape_matrix(node, b->shape[0], a->shape[1]);
 }
 
-/* Room for a factor that is stored in another type, else none. */
+/* Returns the bytes of a factor that is stored in another type, else 0. */
 static size_t widened(const ch_run *run, const ch_node *factor) {
   const ch_tensor *stored = run->params ? ch_run_param(run, factor) : NULL;
   bool narrow = !stored || stored->dtype != run->kernels->dtype;
@@ -26,7 +26,7 @@ static size_t matrix_product_scratch(const ch_run *run, const ch_node *node, boo
   return backward ? 0 : widened(run, node->in[0]) + widened(run, node->in[1]);
 }
 
-/* A factor as the graph's type. */
+/* Returns a factor in the graph's type. */
 static const void *factor(ch_run *run, const ch_node *node, int i, char *space) {
   const ch_tensor *stored = ch_run_param(run, node->in[i]);
   const void *data = ch_run_value(run, node->in[i]);

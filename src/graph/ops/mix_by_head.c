@@ -11,7 +11,7 @@ static int64_t components(const ch_node *node) {
   return node->in[1]->shape[1];
 }
 
-/* Elements of a head before and after. */
+/* Return the elements of a head before and after mixing. */
 static int64_t width_in(const ch_node *node) {
   return ch_node_columns(node->in[0]) / ((const mix_by_head *)node->attributes)->heads;
 }

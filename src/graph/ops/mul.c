@@ -8,7 +8,7 @@ static bool repeated(const ch_node *node) {
                           (ch_node_rows(b) != ch_node_rows(a) || ch_node_columns(b) != ch_node_columns(a)));
 }
 
-/* Elements of a row of the products: a whole row, or as much as the vector is long. */
+/* Returns the elements of a row of the products: a whole row, or the length of the vector. */
 static int64_t mul_width(const ch_node *node) {
   return repeated(node) ? ch_node_count(node->in[1]) : ch_node_columns(node);
 }

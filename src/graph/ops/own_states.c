@@ -9,7 +9,8 @@ static ch_status own_states_shape(ch_node *node, ch_error *error) {
   return ch_shape_as_input(node, 0);
 }
 
-/* A row of blocks that the width does not fill is read whole, into memory of its own. */
+/* Returns true if the width does not fill the blocks of a row. Such rows are read whole, into separate
+   memory. */
 static bool is_padded(const ch_node *node) {
   ch_dtype dtype = node->in[0]->op->state_type(node->in[0]);
   return ch_stored_width(ch_node_columns(node), dtype) != ch_node_columns(node);

@@ -12,7 +12,7 @@ static int64_t slices(const ch_node *node) {
   return ((const rmsnorm *)node->attributes)->slices;
 }
 
-/* Elements that one norm covers. */
+/* Returns the number of elements that one norm covers. */
 static int64_t rmsnorm_width(const ch_node *node) {
   return node->in[1]->shape[0] / slices(node);
 }
@@ -58,7 +58,7 @@ static ch_status rmsnorm_backward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* All slices together, so that the first group has the first one. */
+/* Returns whole groups of all slices, so that the first group gets the first slice. */
 static ch_column_range rmsnorm_stream_needs(const ch_node *node, int i, ch_column_range wanted) {
   (void)i;
   return ch_whole_groups(wanted, node->in[1]->shape[0]);

@@ -19,8 +19,8 @@ static ch_status route_shape(ch_node *node, ch_error *error) {
   return ch_shape_as_input(node, 1);
 }
 
-/* For every sequence and expert the balance loss's gradient of a token's probability, and for every row the
-   sum that ch_kernels.route_backward hands back. */
+/* Returns the bytes of the balance loss's gradient for every sequence and expert, and of the sum that
+   ch_kernels.route_backward returns for every row. */
 static size_t route_scratch(const ch_run *run, const ch_node *node, bool backward) {
   const ch_graph *graph = node->graph;
   int64_t pulls = graph->sequences * ch_node_columns(node->in[0]);
@@ -40,13 +40,13 @@ static void add_balance_loss(ch_routing *routing, double term) {
   if (routing->terms) routing->terms[routing->term_count++] = term;
 }
 
-/* Sequences that are computed alike. */
+/* Consecutive sequences of which equally many tokens count. */
 typedef struct stretch {
   int64_t first, sequences;
-  int64_t text; /* tokens of each that count; what fills a sequence up has no part in the balance */
+  int64_t text; /* tokens of each that count; padding does not affect the balance */
 } stretch;
 
-/* pull [sequences, E] = seed * coefficient * E / T * f_e, of T tokens that count. */
+/* pull [sequences, E] = seed * coefficient * E / T * f_e, where T is the number of tokens that count. */
 static void find_pulls(const ch_run *run, const ch_node *node, stretch of, char *pull) {
   const route *attributes = node->attributes;
   int64_t experts = attributes->rule.experts, active = attributes->rule.active;
@@ -58,8 +58,8 @@ static void find_pulls(const ch_run *run, const ch_node *node, stretch of, char 
                               pull + (size_t)(of.first * experts) * ch_dtype_size(node->dtype));
 }
 
-/* The gradient of `rows` rows from row `first` on; pull: that of their sequence, or sequences of `length`
-   rows; or NULL. */
+/* Computes the gradient of `rows` rows from row `first` on. pull: that of their sequence, or of sequences of
+   `length` rows, or NULL. */
 static void go_back(const ch_run *run, const ch_node *node, int64_t first, int64_t rows, int64_t length,
                     const void *pull, void *pulled, char *dlogits, bool accumulate) {
   const route *attributes = node->attributes;

@@ -17,7 +17,7 @@ static size_t row_bytes(const ch_node *node) {
   return (size_t)ch_node_columns(node) * ch_dtype_size(node->dtype);
 }
 
-/* Where the sequence's row begins in the input. */
+/* Returns the offset of the sequence's row in the input. */
 static size_t sequence_row_place_of(const ch_node *node, int64_t sequence) {
   const sequence_row *attributes = node->attributes;
   return (size_t)(sequence * node->graph->length + attributes->row) * row_bytes(node);

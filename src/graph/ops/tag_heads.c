@@ -18,7 +18,7 @@ static ch_status tag_heads_shape(ch_node *node, ch_error *error) {
   return ch_shape_matrix(node, ch_node_rows(node->in[0]), columns + heads(node) * heads(node));
 }
 
-/* The heads themselves in a value or gradient [N, heads * (d + heads)], and in one [N, heads * d]. */
+/* Returns the heads, without the appended columns, in a value or gradient [N, heads * (d + heads)]. */
 static ch_head_slices tagged(const ch_node *node, const void *data) {
   return (ch_head_slices){data, ch_node_columns(node), tag_heads_width(node) + heads(node)};
 }

@@ -110,7 +110,7 @@ static ch_status talking_attend_backward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* Scores and weighted values, as attend; and the mixes of every pair. */
+/* Counts scores and weighted values, and the mixes of every pair. */
 static double talking_attend_flops(const ch_node *node) {
   const talking *attributes = node->attributes;
   const ch_attend_spec *spec = &attributes->spec;

@@ -22,8 +22,8 @@ static void put(uint64_t *handle, MPI_Request request) {
   memcpy(handle, &request, sizeof request);
 }
 
-/* The count and type of `bytes` bytes. What is longer than 2 GiB is a tensor, whose memory is a multiple of
-   UNIT. */
+/* Returns the count and type of `bytes` bytes. Data of more than 2 GiB is a tensor, whose memory is a
+   multiple of UNIT. */
 static int count_of(const group *g, size_t bytes, MPI_Datatype *type) {
   bool fits = bytes <= INT32_MAX;
   *type = fits ? MPI_BYTE : g->unit;

@@ -1,7 +1,7 @@
 /* The variant's table: each kernel of the list is the variant's own, inherited from its base, or NULL. */
 #include "tensor/kernels/vector/variant.h"
 
-/* Where a kernel of each origin comes from (kernel_list.h). A variant without a base inherits from itself. */
+/* The source of a kernel of each origin (kernel_list.h). A variant without a base inherits from itself. */
 #define FROM_COMMON(name) INHERITED(name)
 #ifdef __AVX512VNNI__
 #define FROM_OWN_BYTE_DOT(name) KERNEL(name)

@@ -29,7 +29,7 @@ static int64_t buffer_elements(const ch_attend *args, const backward_plan *plan)
   return args->queries * (plan->key_padded + plan->value_padded);
 }
 
-/* dK and dV of a head, where they belong. */
+/* Returns the addresses of a head's dK and dV. */
 static state_gradient gradient_of_head(const ch_attend *args, const ch_attend_gradient *gradient,
                                        int64_t sequence, int64_t kv_head) {
   const ch_state_view *k = &args->parts[0], *v = &args->parts[1];
@@ -50,14 +50,14 @@ static state_gradient gradient_in_buffer(const ch_attend *args, const ch_attend_
                           .v_stride = plan->value_padded};
 }
 
-/* The panels are dealt to the parts in turns, forwards and then backwards (0, 1, 2, 2, 1, 0, …): under a
-   causal mask later panels are more work, and so every part gets as much. */
+/* Returns the panel of a part's turn. Parts get panels in turn, forwards and then backwards (0, 1, 2, 2, 1,
+   0, …). Later panels are more work under a causal mask, so this gives every part the same work. */
 static int64_t panel_of_turn(const backward_plan *plan, int64_t part, int64_t turn) {
   return turn * plan->parts + (turn % 2 ? plan->parts - 1 - part : part);
 }
 
-/* The memory that this panel touches and no earlier panel of its task has touched: its queries, and the keys
-   up to its last query. */
+/* Queues the memory that this panel reads before any other panel of its task: its queries, and the keys up to
+   its last query. */
 static void queue_panel(const backward_task *of, int64_t panel, int64_t seen, fetch_queue *queue) {
   const ch_attend *args = of->args;
   int64_t first = panel * PANEL, count = panel_columns(of->plan, panel);

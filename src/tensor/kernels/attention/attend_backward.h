@@ -1,11 +1,11 @@
-/* Streaming attention's backward pass: how its work is cut, and what a task goes through it with. Shared by
- * its tasks and their panels. */
+/* Streaming attention's backward pass: the division of its work and the state of a task. Shared by its tasks
+ * and their panels. */
 #ifndef CH_KERNELS_ATTENTION_ATTEND_BACKWARD_H
 #define CH_KERNELS_ATTENTION_ATTEND_BACKWARD_H
 
 #include "tensor/kernels/attention/attend_panel.h"
 
-/* How the work is divided: `parts` tasks per key-value head and sequence. dK and dV are added up in place if
+/* The division of the work: `parts` tasks per key-value head and sequence. dK and dV are added up in place if
    that is possible in whole vectors, else in a buffer [queries, key_padded + value_padded]: one per task if a
    head has several tasks, else one per thread. */
 typedef struct backward_plan {
@@ -30,7 +30,7 @@ typedef struct backward_space {
   real *dscore_pairs;           /* pairs alone: [BLOCK / 2, columns], pairs of rows */
 } backward_space;
 
-/* Where a task accumulates dK and dV: rows of tokens. */
+/* The rows of tokens in which a task accumulates dK and dV. */
 typedef struct state_gradient {
   real *dk, *dv;
   int64_t k_stride, v_stride;
@@ -54,14 +54,13 @@ typedef struct backward_task {
 
 void attend_backward_allocate(const ch_attend *args, const backward_plan *plan, scratch_arena *arena,
                               backward_space *space);
-/* Goes through all keys that a panel of queries sees: accumulates its part of dK and dV, and writes its
-   dQ. */
+/* Processes all keys that a panel of queries sees: accumulates its part of dK and dV, and writes its dQ. */
 void attend_backward_panel(backward_task *task, int64_t panel);
 /* Initialises the rows of dK and dV up to `end` before anything is added to them. This is done step by step,
    while other rows are computed. */
 void attend_clear_until(backward_task *task, int64_t end);
 
-/* The tokens from `first` on of a part of the states, as a tile. */
+/* Returns the tokens from `first` on of a part of the states, as a tile. */
 static inline ch_tile state_tile(const ch_state_view *part, int64_t sequence, int64_t first, int64_t dim) {
   int64_t at = sequence * part->sequence_stride + first * part->token_stride;
   return (ch_tile){(const real *)part->data + at, CH_KERNEL_DTYPE, part->token_stride,

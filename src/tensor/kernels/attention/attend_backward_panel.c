@@ -19,7 +19,7 @@ void attend_backward_allocate(const ch_attend *args, const backward_plan *plan, 
   space->dscore_pairs = arena_reals(arena, plan->bf16_dot ? BLOCK / 2 * PANEL + TILE_ROWS : 0);
 }
 
-/* delta_i = dO_i . O_i, for VL columns at once. If dP is computed from rounded dO, delta uses the same
+/* Writes delta_i = dO_i . O_i for VL columns at once. If dP is computed from rounded dO, delta uses the same
    rounded dO, so that the rounding error common to all dP of a query cancels. */
 ALWAYS_INLINE void column_deltas(const bool bf16_dot, const row_list *dout, const row_list *out,
                                  int64_t count, int64_t dim, real *delta) {
@@ -36,7 +36,7 @@ ALWAYS_INLINE void column_deltas(const bool bf16_dot, const row_list *dout, cons
   }
 }
 
-/* The columns' queries and output gradients in the layouts of both products, and delta. */
+/* Writes the columns' queries and output gradients in the layouts of both products, and delta. */
 ALWAYS_INLINE void lay_out_columns(const bool bf16_dot, const backward_task *task, const row_list *q,
                                    const row_list *dout, const row_list *out) {
   const ch_attend *args = task->args;
@@ -76,8 +76,8 @@ static void start_columns(const backward_task *task, int64_t first, int64_t coun
     lay_out_columns(false, task, &q, &dout, &out);
 }
 
-/* Soft caps of S, and dP so scaled about delta that dS gets their slopes: recompute_row multiplies with P (dP
-   - delta). */
+/* Applies the soft cap to S, and scales dP about delta so that dS gets the cap's slopes: recompute_row
+   multiplies P by (dP - delta). */
 static void cap_backward(const block_shape *shape, real cap, const backward_space *space) {
   for (int64_t v = 0; v < shape->vectors; v++) {
     vec delta = load(space->delta + v * VL);
@@ -90,8 +90,8 @@ static void cap_backward(const block_shape *shape, real cap, const backward_spac
   }
 }
 
-/* S -> P, dP -> dS for one key and vector v of columns; rounded rows begin where the reals did. Returns
-   dS. */
+/* Replaces S by P and dP by dS for one key and vector v of columns. Rounded rows start at the address of the
+   reals. Returns dS. */
 ALWAYS_INLINE vec recompute_row(const bool masked, const bool bf16_dot, const column_mask *mask, vec lse,
                                 vec delta, int64_t key, int64_t v, real *weights, real *dscores) {
   vec s = load(weights + v * VL);
@@ -125,9 +125,9 @@ ALWAYS_INLINE void recompute_rows(const bool masked, const bool bf16_dot, const 
   }
 }
 
-/* S^T -> P^T in `weights`, dP^T -> dS^T in `dscores`, for vector v of columns; zeros for keys that it does
-   not see. Vectors must be taken in order: the rounded rows of later ones overwrite the reals of earlier
-   ones. */
+/* Replaces S^T by P^T in `weights` and dP^T by dS^T in `dscores`, for vector v of columns. Keys that it does
+   not see get zeros. Call it for the vectors in order: the rounded rows of later ones overwrite the reals of
+   earlier ones. */
 ALWAYS_INLINE void recompute_vector(const bool bf16_dot, const backward_space *space, int64_t v,
                                     int64_t first, const block_shape *shape) {
   const int64_t ld = shape->ld, seen = shape->seen[v],

@@ -14,7 +14,7 @@
 
 enum { TILE_TOKENS = 8, SLICE = 32, MOST_SUMS = 12 };
 
-/* The queries of a head: [key_dim / 2, BF16_DOT_COLUMNS] pairs of elements. */
+/* Returns the queries of a head: [key_dim / 2, BF16_DOT_COLUMNS] pairs of elements. */
 static inline int32_t *queries_of(const decode_plan *plan, const decode_space *space, int64_t head) {
   return space->paired + head * (plan->key_padded / 2) * BF16_DOT_COLUMNS;
 }
@@ -77,7 +77,7 @@ static void widen_some(ch_dtype dtype, int64_t blocks, widening *w) {
     for (; blocks > 0; blocks--) widen_block(CH_Q4_0, w);
 }
 
-/* The tile of converted states: [heads, count, dim]. */
+/* Returns the tile of converted states at `space`: [heads, count, dim]. */
 static ch_tile widened_tile(int64_t dim, int64_t count, void *space) {
   return (ch_tile){space, CH_BF16, dim, count * dim};
 }
@@ -90,8 +90,8 @@ typedef struct pair_rows {
   int64_t stride, pairs;
 } pair_rows;
 
-/* For so many tokens of a tile, four pairs are loaded at once and broadcast by shuffles. With a load for
-   every pair, the loads would take longer than the products. */
+/* For this many tokens of a tile, four pairs are loaded at once and broadcast by shuffles. With a load for
+   every pair, the loads would be slower than the products. */
 enum { SHUFFLED = 2 };
 
 /* Adds to even and odd the products of four pairs of a token's key, at `keys`, with four pairs of the
@@ -113,9 +113,9 @@ ALWAYS_INLINE void add_four_bf16_dots(const bool shuffled, const char *keys, con
   *odd = _mm512_dpbf16_ps(*odd, q[3], pair[3]);
 }
 
-/* scores [tokens] of a tile of keys; rows[1] has the last elements of the keys if they are stored
-   elsewhere. Meanwhile the lines at `ahead` are prefetched. If keys are block-quantised (`dtype` is not
-   CH_BF16), the next tile is converted instead. */
+/* Computes scores [tokens] of a tile of keys; rows[1] has the last elements of the keys if they are stored
+   elsewhere. Meanwhile it prefetches the lines at `ahead`, or converts the next tile if keys are
+   block-quantised (`dtype` is not CH_BF16). */
 ALWAYS_INLINE void score_tile(const ch_dtype dtype, const int tokens, const pair_rows rows[2],
                               const int32_t *q, __mmask16 columns, real *scores, int64_t ld,
                               const char *ahead, widening *next) {
@@ -161,7 +161,7 @@ static pair_rows rows_of(const ch_tile *tile, int64_t head, int64_t dim) {
   return (pair_rows){tile_row(tile, head, 0), tile->stride * 2, dim / 2};
 }
 
-/* The scores of one head. `coming`: the distance in bytes to the next block's keys, or 0. */
+/* Computes the scores of one head. `coming`: the distance in bytes to the next block's keys, or 0. */
 ALWAYS_INLINE void score_head(const ch_dtype dtype, const pair_rows rows[2], int64_t count, const int32_t *q,
                               __mmask16 columns, real *scores, int64_t ld, int64_t coming, widening *blocks) {
   pair_rows now[2] = {rows[0], rows[1]};
@@ -226,8 +226,8 @@ void attend_bf16_dot_scores(const ch_attend *args, const decode_plan *plan, cons
 
 /* --- weighted values ------------------------------------------------------------------------------------ */
 
-/* Weights [count, total] of a head's columns as pairs, two tokens in a lane: [ceil(count / 2),
-   BF16_DOT_COLUMNS]. */
+/* Rounds the weights [count, total] of a head's columns to pairs [ceil(count / 2), BF16_DOT_COLUMNS]; two
+   tokens share a lane. */
 static void pair_weights(const decode_plan *plan, const real *weights, int64_t count, int32_t *pairs) {
   const __mmask16 columns = (__mmask16)((1u << plan->group_columns) - 1);
   for (int64_t t = 0; t < count; t += 2, pairs += BF16_DOT_COLUMNS) {
@@ -238,7 +238,7 @@ static void pair_weights(const decode_plan *plan, const real *weights, int64_t c
   }
 }
 
-/* The weighted sums of a slice of values over all tokens of a block, for `columns` (a constant) columns: rows
+/* Adds a slice of values, weighted, over all tokens of a block, for `columns` (a constant) columns: rows
    [stored, padded] += pairs times values. */
 ALWAYS_INLINE void sum_slice(const int columns, int64_t stored, int64_t count, const int32_t *pairs,
                              const char *values, int64_t stride, int64_t ahead, real *rows, int64_t padded) {

@@ -13,8 +13,8 @@ enum { BF16_DOT_COLUMNS = 16, LEAST_BF16_DOT_COLUMNS = 8 };
 #define attend_bf16_dot_scores KERNEL(attend_bf16_dot_scores)
 #define attend_bf16_dot_sums KERNEL(attend_bf16_dot_sums)
 
-/* Returns true if queries are laid out for BF16 dot products, and whether the tiles of a block can be
-   multiplied so. */
+/* Returns true if queries use the layout for BF16 dot products. block_uses_bf16_dot also checks the tiles of
+   a block. */
 static inline bool may_use_bf16_dot(const ch_attend *args, const decode_plan *plan) {
   return plan->dots && plan->group_columns >= LEAST_BF16_DOT_COLUMNS && args->key_dim % 2 == 0;
 }
@@ -29,8 +29,8 @@ static inline bool block_uses_bf16_dot(const ch_attend *args, const decode_plan 
 
 /* Rounds the queries [total, key_padded] to BF16; two neighbouring elements share a lane. */
 void attend_bf16_dot_start(const ch_attend *args, const decode_plan *plan, const decode_space *space);
-/* As attend_gqa_scores and attend_gqa_sums; the second one overwrites the scores. Block-quantised keys are
-   converted to BF16 between their products: `tiles` becomes the block's tiles with converted keys. */
+/* Like attend_gqa_scores and attend_gqa_sums; the second overwrites the scores. Block-quantised keys are
+   converted to BF16 between their products, and `tiles` then points to the converted keys. */
 void attend_bf16_dot_scores(const ch_attend *args, const decode_plan *plan, const decode_block *block,
                             const decode_space *space, ch_tiles *tiles);
 void attend_bf16_dot_sums(const ch_attend *args, const decode_plan *plan, const decode_block *block,

@@ -123,7 +123,7 @@ static inline void finish_columns(query_columns *c) {
   }
 }
 
-/* The first key that any column may see. */
+/* Returns the first key that any column may see. */
 static inline int64_t first_seen(const query_columns *c) {
   return c->first_sink < c->first ? c->first_sink : c->first;
 }
@@ -139,8 +139,8 @@ static inline bool needs_mask(const query_columns *c, int64_t first, int64_t cou
   return c->biased || first < c->all_first || first + count > c->all_end;
 }
 
-/* The keys of block first … first+count-1 that columns i … i+n-1 see: how many, counted from the block's
-   first key to the last one seen. */
+/* Returns the number of keys of block first … first+count-1 up to the last one that any of the columns i …
+   i+n-1 sees. */
 static inline int64_t rows_seen(const query_columns *c, int64_t i, int64_t n, int64_t first, int64_t count) {
   int64_t last = -1;
   for (int64_t end = i + n < c->count ? i + n : c->count; i < end; i++)
@@ -149,8 +149,8 @@ static inline int64_t rows_seen(const query_columns *c, int64_t i, int64_t n, in
   return seen < 0 ? 0 : seen < count ? seen : count;
 }
 
-/* How many keys from the block's first on columns i … i+n-1 all see, with scores that are the product
-   alone. */
+/* Returns the number of keys, from the block's first one on, that all of the columns i … i+n-1 see without
+   masks or slopes. */
 static inline int64_t rows_clear(const query_columns *c, int64_t i, int64_t n, int64_t first, int64_t count) {
   int64_t end = first + count;
   if (c->biased) return 0;
@@ -188,8 +188,8 @@ ALWAYS_INLINE vec masked_score(const column_mask *mask, vec score, int64_t row) 
   return choose(visible, score, splat(-(real)INFINITY));
 }
 
-/* How far the running maximum may lag behind the true one before sums are rescaled to it. Weights stay below
-   e^STALE, and almost no block after the first needs rescaling. */
+/* The most by which the running maximum may lag behind the true one before sums are rescaled to it. Weights
+   stay below e^STALE, and almost no block after the first needs rescaling. */
 #define STALE 8
 
 /* Writes the weights e^(score - base) of rows begin … end-1 of a vector of columns. Returns their sum added

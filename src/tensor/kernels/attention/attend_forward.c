@@ -4,8 +4,8 @@
 
 enum { MAX_PANELS = 8 };
 
-/* How the work is divided: a task is one key-value head of one sequence and up to `panels` panels of `width`
- * columns. */
+/* The division of the work: a task is one key-value head of one sequence and up to `panels` panels of `width`
+   columns. */
 typedef struct forward_plan {
   int64_t columns, width, panels; /* columns of a key-value head */
   int64_t tasks_per_head, tasks;
@@ -21,8 +21,8 @@ typedef struct forward_space {
   forward_panel panel[MAX_PANELS];
 } forward_space;
 
-/* Wide panels are fast, and several panels per task share a produced tile. There are as many as leave enough
-   tasks for all threads and mostly stay in L2. */
+/* Chooses the panels of a task. Wide panels are fast, and the panels of a task share each produced tile. A
+   task gets as many panels as leave enough tasks for all threads and mostly stay in L2. */
 static forward_plan plan_forward(const ch_attend *args, int threads) {
   int64_t heads = args->sequences * args->kv_heads, wanted = 4 * (int64_t)threads;
   int64_t columns = args->queries * (args->heads / args->kv_heads);
@@ -54,8 +54,8 @@ static void allocate_forward(const ch_attend *args, const forward_plan *plan, sc
   for (int64_t p = 0; p < plan->panels; p++) allocate_panel(args, arena, &space->panel[p]);
 }
 
-/* A task and the part of its panels. The tasks of the last queries come first: under a causal mask they take
- * longest. */
+/* A task and the part of its panels. The tasks of the last queries come first, because a causal mask makes
+   them the longest. */
 typedef struct forward_task {
   int64_t sequence, kv_head, column, columns;
 } forward_task;
@@ -77,7 +77,7 @@ static int64_t end_of(const ch_attend *args, int64_t end) {
   return args->end_key > 0 && args->end_key < end ? args->end_key : end;
 }
 
-/* The memory that a task touches first: a block of keys and values, its queries, its outputs. */
+/* Queues the memory that a task reads first: a block of keys and values, its queries, its outputs. */
 static void queue_task(const ch_attend *args, const forward_plan *plan, int64_t number, fetch_queue *queue) {
   *queue = (fetch_queue){.count = 0};
   if (number >= plan->tasks) return;
@@ -100,8 +100,8 @@ static void queue_task(const ch_attend *args, const forward_plan *plan, int64_t 
                                         task.column + p * plan->width, panel_columns(plan, &task, p)));
 }
 
-/* A block in the layouts of both products with BF16 dots: rounded rows of keys, and values in pairs of
-   rows. */
+/* Returns a block in the layouts of both products with BF16 dots: rounded rows of keys, and values in pairs
+   of rows. */
 static block_rows pair_block(const ch_attend *args, const block_rows *block, int64_t count,
                              const forward_space *space) {
   round_rows(block->keys, block->key_stride, count, args->key_dim, space->key_pairs);

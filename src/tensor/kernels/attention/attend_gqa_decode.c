@@ -9,8 +9,8 @@
 
 /* --- queries -------------------------------------------------------------------------------------------- */
 
-/* Bytes of repeated queries in a piece: so many elements of the head dimension are multiplied for all keys
-   before the next piece. */
+/* Bytes of repeated queries in a piece. Its elements of the head dimension are multiplied for all keys before
+   the next piece. */
 enum { QUERY_BYTES = 32 * 1024 };
 
 static int64_t piece_of(int64_t columns) {
@@ -22,7 +22,8 @@ void attend_gqa_allocate(const decode_plan *plan, scratch_arena *arena, decode_s
   space->last_keys = arena_reals(arena, TILE_KEYS * round_up(plan->key_padded, VL));
 }
 
-/* Repeated queries, by chunks of columns: [elements / EACH, columns, KEYS, EACH]. */
+/* Returns a column's repeated queries. They are stored in chunks of columns: [elements / EACH, columns, KEYS,
+   EACH]. */
 static const real *repeated_of(const decode_plan *plan, const real *repeated, int64_t column) {
   return repeated + column * plan->key_padded * KEYS;
 }
@@ -43,7 +44,7 @@ void attend_gqa_start(const decode_plan *plan, int64_t heads, const decode_space
 
 /* --- scores --------------------------------------------------------------------------------------------- */
 
-/* Elements k … k+EACH-1 of KEYS keys. */
+/* Loads elements k … k+EACH-1 of KEYS keys. */
 ALWAYS_INLINE vec take_keys(const ch_dtype dtype, const char *keys, int64_t stride, int64_t k) {
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
   const char *first = keys + k * state_size(dtype), *second = first + stride;
@@ -60,8 +61,8 @@ ALWAYS_INLINE vec take_keys(const ch_dtype dtype, const char *keys, int64_t stri
 #endif
 }
 
-/* The scales of KEYS keys' blocks, each in the lanes of that key's elements. `first`: the first key's
-   block. */
+/* Returns the scales of the blocks of KEYS keys, each in the lanes of that key's elements. `first`: the first
+   key's block. */
 ALWAYS_INLINE vec take_scales(const char *first, int64_t stride) {
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
   int16_t halves[2];
@@ -74,7 +75,7 @@ ALWAYS_INLINE vec take_scales(const char *first, int64_t stride) {
 #endif
 }
 
-/* Elements at … at+EACH-1 (`at` is a constant) of the blocks of KEYS keys, times their scales. */
+/* Loads elements at … at+EACH-1 (`at` is a constant) of the blocks of KEYS keys, times their scales. */
 ALWAYS_INLINE vec take_blocks(const ch_dtype dtype, const char *first, int64_t stride, const int at,
                               vec scales) {
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
@@ -87,7 +88,7 @@ ALWAYS_INLINE vec take_blocks(const ch_dtype dtype, const char *first, int64_t s
 #endif
 }
 
-/* The last `left` elements of KEYS keys that are not block-quantised, followed by zeros. */
+/* Copies the last `left` elements of KEYS keys that are not block-quantised to `piece`, followed by zeros. */
 static __attribute__((noinline)) void take_last(ch_dtype dtype, const char *keys, int64_t stride, int64_t k,
                                                 int64_t left, real piece[VL]) {
   memset(piece, 0, VL * sizeof(real));
@@ -216,8 +217,8 @@ static __attribute__((noinline)) void copy_last(int64_t tile, key_rows rows[2], 
   }
 }
 
-/* The scores of one chunk of columns, for some heads: piece by piece of the head dimension, and for each
-   piece the keys tile by tile, in their order in memory. */
+/* Computes the scores of one chunk of columns for some heads. For each piece of the head dimension it reads
+   the keys tile by tile, in their order in memory. */
 ALWAYS_INLINE void score_chunk(const ch_dtype dtype, const int columns, const ch_attend *args,
                                const decode_plan *plan, const decode_block *block, int64_t column,
                                int64_t head, int64_t heads, const decode_space *space, fetch_stream *stream) {
@@ -250,7 +251,7 @@ ALWAYS_INLINE void score_chunk(const ch_dtype dtype, const int columns, const ch
   *stream = local;
 }
 
-/* Each is a function of its own; in one function the compiler would run out of registers. */
+/* Each is a separate function; in one function the compiler would run out of registers. */
 typedef void score_function(const ch_attend *args, const decode_plan *plan, const decode_block *block,
                             int64_t column, int64_t head, int64_t heads, const decode_space *space,
                             fetch_stream *stream);
@@ -272,7 +273,7 @@ static score_function *score_of(ch_dtype dtype, int64_t columns) {
   return NULL;
 }
 
-/* The number of heads whose queries fit in L1 together. */
+/* Returns the number of heads whose queries fit in L1 together. */
 static int64_t heads_at_once(const ch_attend *args, const decode_plan *plan) {
   int64_t heads = QUERY_BYTES / 2 / (plan->group_columns * plan->key_padded * KEYS * (int64_t)sizeof(real));
   return heads < 1 ? 1 : heads < args->kv_heads ? heads : args->kv_heads;
@@ -336,10 +337,10 @@ static int64_t sum_calls(const ch_attend *args, const decode_plan *plan, const d
   return calls * args->kv_heads;
 }
 
-/* If tiles are read in place, keys and values are prefetched a little ahead of the loop. If tiles are
-   produced from states, all states of a block are needed at once. With many columns, or values that share
-   memory with keys, there are long stretches without reading. In these cases the whole next block is
-   prefetched, spread over all the work on this one. */
+/* Chooses what to prefetch. If tiles are read in place, that is the keys and values a little ahead of the
+   loop. If tiles are produced from states, all states of a block are needed at once; and with many columns,
+   or values that share memory with keys, there are long stretches without reading. In those cases it is the
+   whole next block, spread over the work on this one. */
 void attend_gqa_prefetch(const ch_attend *args, const decode_plan *plan, const decode_block *block, bool sums,
                          fetch_stream *stream) {
   const ch_tiles *tiles = &block->tiles;

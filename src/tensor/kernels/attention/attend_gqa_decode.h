@@ -14,15 +14,15 @@ enum { EACH = VL < 8 ? VL : 8, KEYS = VL / EACH };
 enum { MOST_COLUMNS = VEC_BYTES == 64 ? 14 : 6, MOST_VECTORS = 4, TILE_KEYS = MOST_VECTORS * KEYS };
 #define TILE_VECTORS_OF(columns) ((columns) <= (VEC_BYTES == 64 ? 6 : 2) ? 4 : 2)
 
-/* The size of the next chunk of a group's columns: chunks fit in registers, and a tile function exists for
-   their size: 2 … 8, 10, 12, 14. */
+/* Returns the size of the next chunk of a group's columns: 2 … 8, 10, 12 or 14. These fit in registers and
+   have a tile function. */
 static inline int64_t chunk_of(int64_t left) {
   int64_t chunks = (left + MOST_COLUMNS - 1) / MOST_COLUMNS;
   if (chunks == 1 && left > 8 && left % 2 != 0) chunks = 2;
   return (left + chunks - 1) / chunks;
 }
 
-/* With few columns the work is bound by memory, so the order of memory accesses matters most. */
+/* Returns true if memory bounds the work. The order of memory accesses then matters most. */
 static inline bool has_few_columns(int64_t columns) {
   return columns <= MOST_COLUMNS && TILE_VECTORS_OF(columns) == 4;
 }
@@ -73,7 +73,7 @@ ALWAYS_INLINE void fetch_step(const bool twice, fetch_stream *stream) {
     prefetch_line(stream->next, FAR_AHEAD - NEAR_AHEAD, twice);
 }
 
-/* Before a loop of so many calls. */
+/* Sets how many lines each of the next `calls` calls prefetches. */
 ALWAYS_INLINE void begin_steps(fetch_stream *stream, int64_t calls) {
   if (stream->next >= stream->end && stream->taken < stream->count) {
     stream->next = stream->later[stream->taken].begin;
@@ -98,8 +98,8 @@ void attend_gqa_start(const decode_plan *plan, int64_t heads, const decode_space
 /* Chooses what to prefetch during a block's scores, or during its sums. */
 void attend_gqa_prefetch(const ch_attend *args, const decode_plan *plan, const decode_block *block, bool sums,
                          fetch_stream *stream);
-/* scores [count, total] of a block's keys and all columns; rows [columns, value_padded] += weights [count,
-   total] times its values. */
+/* Computes scores [count, total] of a block's keys and all columns; attend_gqa_sums then computes rows
+   [columns, value_padded] += weights [count, total] times its values. */
 void attend_gqa_scores(const ch_attend *args, const decode_plan *plan, const decode_block *block,
                        const decode_space *space, fetch_stream *stream);
 void attend_gqa_sums(const ch_attend *args, const decode_plan *plan, const decode_block *block,

@@ -48,7 +48,7 @@ ALWAYS_INLINE void sum_tile(const ch_dtype dtype, const int columns, const int v
     for (int v = 0; v < vectors; v++) store(rows + c * padded + v * VL, sum[c][v]);
 }
 
-/* The weighted rows first … first+count-1 of one head. */
+/* Adds the weighted rows first … first+count-1 of one head. */
 ALWAYS_INLINE void sum_rows(const ch_dtype dtype, const int columns, int64_t dim, const ch_tile *tile,
                             int64_t head, int64_t first, int64_t count, const real *weights, int64_t ld,
                             real *rows, int64_t padded, fetch_stream *stream) {
@@ -75,7 +75,7 @@ ALWAYS_INLINE void sum_rows(const ch_dtype dtype, const int columns, int64_t dim
 /* Tokens that are summed for one head before the next head's: few, so that memory is read in order. */
 enum { FEW_TOKENS = 4 };
 
-/* One chunk of every head's columns: a few tokens of all heads, in their order in memory, then the next
+/* Adds one chunk of every head's columns: a few tokens of all heads, in their order in memory, then the next
    tokens. */
 ALWAYS_INLINE void sum_chunk(const ch_dtype dtype, const int columns, const ch_attend *args,
                              const decode_plan *plan, const decode_block *block, int64_t column,
@@ -94,7 +94,8 @@ ALWAYS_INLINE void sum_chunk(const ch_dtype dtype, const int columns, const ch_a
   *stream = local;
 }
 
-/* Each is a function of its own, for the same reason as those of the scores. */
+/* Each is a separate function, like those of the scores: in one function the compiler would run out of
+   registers. */
 typedef void sum_function(const ch_attend *args, const decode_plan *plan, const decode_block *block,
                           int64_t column, const decode_space *space, real *rows, fetch_stream *stream);
 #define SUM_NAME2(type, columns) sums_##type##_##columns

@@ -11,8 +11,8 @@
 
 #include "tensor/kernels/vector/prefetch.h"
 
-/* Prefetch distances in bytes. States of the table's own type need so much reading per product that the
-   hardware prefetcher keeps up: keys are prefetched nearer, values not at all. */
+/* Prefetch distances in bytes. States of the table's own type need much reading per product, so the hardware
+   prefetcher keeps up: keys are prefetched nearer, values not at all. */
 enum { AHEAD = 12 * 1024, NEARER = 2 * 1024, WIDE_AHEAD = 4 * 1024 };
 
 enum { UNIT = GROUP, UNIT_VECTORS = UNIT / VL };
@@ -28,7 +28,7 @@ static inline bool can_split(ch_dtype dtype, int64_t dim) {
   return dtype == CH_BF16 && dim % UNIT == 0;
 }
 
-/* Whole units of a row. */
+/* Returns the elements of a row that are in whole units. */
 static inline int64_t split_part(int64_t dim) {
   return dim / UNIT * UNIT;
 }
@@ -36,7 +36,7 @@ static inline int64_t split_part(int64_t dim) {
 #define LOWER_LANE(lane, unit) ((lane) / 2 + (lane) % 2 * VL + 0 * (unit))
 #define UPPER_LANE(lane, unit) ((lane) / 2 + (lane) % 2 * VL + VL / 2 + 0 * (unit))
 
-/* From [elements] to [even, odd] and back. */
+/* Reorders [elements] to [even, odd]. join_rows reverses it. */
 static void split_rows(int64_t n, const real *x, real *y) {
   for (int64_t i = 0; i < n; i += 2 * VL) store_split(y + i, load(x + i), load(x + i + VL));
 }
@@ -95,7 +95,7 @@ void attend_mha_start(const ch_attend *args, const decode_plan *plan, const deco
 
 /* --- units ---------------------------------------------------------------------------------------------- */
 
-/* The values of a unit; of a quantised block without its scale. */
+/* Loads the values of a unit; of a quantised block without its scale. */
 ALWAYS_INLINE void take_unit(const ch_dtype dtype, const bool split, const char *p, vec x[UNIT_VECTORS]) {
   if (is_block_quantised(dtype)) {
     block_integers(dtype, (const unsigned char *)p, x);
@@ -115,8 +115,8 @@ typedef struct mha_rows {
   int64_t ahead; /* distance in bytes from a row to what is prefetched meanwhile */
 } mha_rows;
 
-/* Prefetches as many bytes as one head of one token has. Prefetches go through memory in order, whatever the
-   order of the loops. */
+/* Prefetches the bytes of one head of one token. Prefetches have the order of memory, whatever the order of
+   the loops. */
 ALWAYS_INLINE void prefetch_head(const ch_dtype dtype, const char **prefetch_at, const int64_t bytes) {
 #pragma GCC unroll 8
   for (int64_t i = 0; i < bytes; i += 64) {
@@ -130,8 +130,8 @@ ALWAYS_INLINE void prefetch_head(const ch_dtype dtype, const char **prefetch_at,
 
 /* --- scores --------------------------------------------------------------------------------------------- */
 
-/* The dot product of a key and a query as VL partial sums; dim is whole units unless the elements are widened
-   one by one. */
+/* Returns the dot product of a key and a query as VL partial sums. dim is whole units unless the elements are
+   widened one by one. */
 ALWAYS_INLINE vec dot_lanes(const ch_dtype dtype, const bool split, const int64_t dim, const real *q,
                             const char *key) {
   vec total = splat(0);
@@ -246,7 +246,7 @@ ALWAYS_INLINE void sum_values(const ch_dtype dtype, const bool split, const int6
 
 /* --- a block -------------------------------------------------------------------------------------------- */
 
-/* The loops for each type of states and each usual head size (0: any), each a function of its own; in one
+/* The loops for each type of states and each usual head size (0: any). Each is a separate function; in one
    function the compiler would run out of registers. */
 #define FOR_ALL_KINDS(KIND)                                                                                  \
   KIND(CH_BF16, true, 64)                                                                                    \
@@ -323,7 +323,7 @@ static mha_rows take_last(mha_rows *rows, const void *next) {
   return rest;
 }
 
-/* The scores from `dim` elements of the keys, from `offset` on. */
+/* Computes the scores from `dim` elements of the keys, starting at `offset`. */
 static void score_part(const decode_plan *plan, const decode_block *block, const decode_space *space,
                        const ch_tile *tile, int64_t heads, int64_t offset, int64_t dim, const void *next) {
   mha_rows rows = rows_of(tile, heads, block->count), last = take_last(&rows, next);

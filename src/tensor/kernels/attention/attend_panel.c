@@ -8,7 +8,7 @@ bool attend_is_split_kv(const ch_attend *args) {
          (columns <= PANEL && (alone || heads * ((columns + 15) / 16) < 4 * (int64_t)args->team->threads));
 }
 
-/* The state that a panel was left in, on the scale of its log-sum-exps. */
+/* Restores the state of a panel from its outputs and log-sum-exps. */
 static void resume_panel(const ch_attend *args, int64_t sequence, column_place at, forward_panel *panel) {
   const query_columns *c = &panel->columns;
   const token_rows out = output_rows(args, args->out);

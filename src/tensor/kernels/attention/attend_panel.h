@@ -56,18 +56,18 @@ static inline const real *row_of(const ch_attend *args, const token_rows *rows, 
   return rows->data + (sequence * args->queries + at->query) * rows->token + at->head * rows->head;
 }
 
-/* The index into log-sum-exps [sequences, heads, queries]. */
+/* Returns an index into log-sum-exps [sequences, heads, queries]. */
 static inline int64_t lse_of(const ch_attend *args, int64_t sequence, const column_place *at) {
   return (sequence * args->heads + at->head) * args->queries + at->query;
 }
 
-/* The rows of `count` columns from `at` on. */
+/* Lists the rows of `count` columns from `at` on. */
 static inline void list_rows(const ch_attend *args, const token_rows *rows, int64_t sequence, column_place at,
                              int64_t count, row_list *list) {
   for (int64_t i = 0; i < count; i++, next_column(&at)) list->row[i] = row_of(args, rows, sequence, &at);
 }
 
-/* The memory of the rows that list_rows lists, for prefetching. */
+/* Returns the memory of the rows that list_rows lists, for prefetching. */
 static inline upcoming upcoming_columns(const ch_attend *args, token_rows rows, int64_t sequence,
                                         int64_t kv_head, int64_t first, int64_t count) {
   int64_t group = args->heads / args->kv_heads, size = (int64_t)sizeof(real);
@@ -77,8 +77,8 @@ static inline upcoming upcoming_columns(const ch_attend *args, token_rows rows, 
                     ((group - 1) * rows.head + rows.dim) * size};
 }
 
-/* packed [dim, ld] = scale * rows^T, zeros in the columns count … ld-1; ld is a multiple of VL. For BF16
-   dots, two elements of a row share a lane: [ceil(dim / 2), ld]. */
+/* Computes packed [dim, ld] = scale * rows^T, with zeros in the columns count … ld-1; ld is a multiple of VL.
+   For BF16 dots, two elements of a row share a lane: [ceil(dim / 2), ld]. */
 ALWAYS_INLINE void pack_transposed(const bool bf16_dot, const row_list *list, int64_t count, int64_t dim,
                                    real scale, real *packed, int64_t ld) {
   for (int64_t i = 0; i < ld; i += VL)
@@ -101,8 +101,8 @@ ALWAYS_INLINE void copy_row(const real *x, int64_t dim, real scale, real *y) {
   if (k < dim) store(y + k, load_narrow(x + k, dim - k) * scale);
 }
 
-/* Rows [count, dim] of a list, each padded to whole vectors with zeros, times scale. For BF16 dots, two rows
-   share lanes; if the last one has no partner, zeros take its place: [ceil(count / 2)]. */
+/* Copies rows [count, dim] of a list times scale, each padded to whole vectors with zeros. For BF16 dots, two
+   rows share lanes: [ceil(count / 2)]. A last row without a partner is paired with zeros. */
 ALWAYS_INLINE void copy_columns(const bool bf16_dot, const row_list *list, int64_t count, int64_t dim,
                                 real scale, real *y) {
   int64_t padded = round_up(dim, VL);
@@ -144,7 +144,7 @@ static inline void shape_block(const query_columns *c, int64_t first, int64_t ro
     shape->column_rows[i / TILE_ROWS] = shape->masked ? rows_seen(c, i, TILE_ROWS, first, rows) : rows;
 }
 
-/* The first vector of columns that sees key row r. */
+/* Returns the first vector of columns that sees key row r. */
 static inline int64_t first_vector(const block_shape *shape, int64_t r) {
   int64_t v = 0;
   while (v < shape->vectors && shape->seen[v] <= r) v++;
@@ -155,8 +155,8 @@ static inline int at_most(int64_t n, int most) {
   return n < most ? (int)n : most;
 }
 
-/* S^T [rows, columns] = X Y, where X [rows, dim] are the rows of a tile and Y [dim, ld] is packed; both are
-   reals, or both are laid out for BF16 dots. */
+/* S^T [rows, columns] = X Y. X [rows, dim] are the rows of a tile and Y [dim, ld] is packed. Both are reals,
+   or both have the layout for BF16 dots. */
 static inline void score_block(const block_shape *shape, bool bf16_dot, const real *x, int64_t stride,
                                int64_t dim, const real *packed, real *scores, const upcoming *next) {
   tile_function *tile = bf16_dot ? tile_bf16_dot_rows : tile_rows;
@@ -174,7 +174,7 @@ static inline void score_block(const block_shape *shape, bool bf16_dot, const re
   }
 }
 
-/* Soft caps of the scores of a block, where a column sees them. */
+/* Applies the soft cap to the scores of a block that a column sees. */
 static inline void cap_block(const block_shape *shape, double cap, real *scores) {
   for (int64_t v = 0; v < shape->vectors; v++)
     for (int64_t r = 0; r < shape->seen[v]; r++) {

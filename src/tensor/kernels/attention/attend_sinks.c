@@ -28,7 +28,7 @@ void KERNEL(attend_sinks)(const ch_attend *args, int64_t count, const void *sink
     }
 }
 
-/* Sinks are dealt to threads, so that each sum is added in one order. */
+/* Computes the gradient of the sinks. Each thread has some sinks, so that every sum is added in one order. */
 void KERNEL(attend_sinks_backward)(const ch_attend *args, const void *dout, int64_t count, const void *sinks,
                                    void *dsinks, bool accumulate) {
   const real *z = sinks, *lse = args->lse;

@@ -90,7 +90,8 @@ static void panel_block(const ch_attend *args, const decode_plan *plan, const de
 
 /* --- ranges of tokens ----------------------------------------------------------------------------------- */
 
-/* The tokens that any query of a sequence sees. */
+/* Returns the number of tokens from the first one that any query of a sequence sees, which it writes to
+   *first. */
 static int64_t visible_tokens(const ch_attend *args, int64_t sequence, int64_t *first) {
   int64_t end = tokens_before(args, sequence) + args->queries;
   *first = 0;
@@ -124,7 +125,7 @@ typedef struct kv_part {
   bool last_of_own; /* the last part of a sequence of which this thread reads all parts */
 } kv_part;
 
-/* The address of a part's first keys if tiles are read in place, else NULL. */
+/* Returns the address of a part's first keys if tiles are read in place, else NULL. */
 static const void *first_keys(const ch_attend *args, const decode_plan *plan, const kv_part *part) {
   if (!part || !plan->in_place || part->first >= part->end) return NULL;
   return produce_block(args, part->sequence, part->first, 1, 1, 0, NULL).tiles.keys.data;
@@ -216,8 +217,8 @@ static decode_state state_of_part(const ch_attend *args, const decode_plan *plan
   return state;
 }
 
-/* How many parts a sequence is divided into. This depends only on its own length and the planned number of
-   threads, so that its result does not depend on the other sequences. */
+/* Returns the number of parts that a sequence is divided into. It depends only on its own length and the
+   planned number of threads, so that its result does not depend on the other sequences. */
 static int64_t parts_of(const ch_attend *args, const decode_plan *plan, const split_memory *memory,
                         int64_t tokens) {
   int64_t work = tokens * args->kv_heads * plan->group_columns * (args->key_dim + args->value_dim);
@@ -277,8 +278,8 @@ static void read_part(const ch_attend *args, const decode_plan *plan, const spli
                    args->kv_heads * plan->group_columns);
 }
 
-/* First pass: reads this thread's parts of every sequence. Each part is read when the next one is known,
-   which is prefetched at its end. A sequence whose parts are all this thread's is also merged. */
+/* First pass: reads this thread's parts of every sequence. At the end of each part it prefetches the next
+   one. It also merges a sequence if this thread reads all of its parts. */
 static void read_parts(const ch_attend *args, const decode_plan *plan, const split_memory *memory, int thread,
                        int threads) {
   scratch_arena arena = arena_at(args->scratch);
@@ -303,8 +304,7 @@ static void read_parts(const ch_attend *args, const decode_plan *plan, const spl
   if (before.sequence >= 0) read_part(args, plan, memory, &before, NULL, &space);
 }
 
-/* Second pass: merges this thread's share of the columns of every sequence whose parts several threads
-   read. */
+/* Second pass: merges this thread's share of the columns of every sequence that several threads read. */
 static void merge_parts(const ch_attend *args, const decode_plan *plan, const split_memory *memory,
                         int thread, int threads) {
   kv_owners owners = share_tokens(args, threads);
@@ -329,7 +329,7 @@ static void write_unseen(const ch_attend *args, const decode_plan *plan) {
   }
 }
 
-/* The call as the tile producer gets it. */
+/* Returns the call for the tile producer, which may return block-quantised tiles if there are few columns. */
 static ch_attend as_produced(const ch_attend *args) {
   ch_attend own = *args;
   own.takes_blocks = group_columns(args) <= DOT_COLUMNS;

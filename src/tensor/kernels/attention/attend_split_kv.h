@@ -46,7 +46,7 @@ typedef struct decode_block {
 #define attend_decode_block KERNEL(attend_decode_block)
 #define attend_decode_allocate KERNEL(attend_decode_allocate)
 
-/* The way of dot products: allocating its scratch memory, starting a sequence, adding a block. */
+/* Decoding by dot products: allocating its scratch memory, starting a sequence, adding a block. */
 void attend_decode_allocate(const ch_attend *args, const decode_plan *plan, scratch_arena *arena,
                             decode_space *space);
 void attend_decode_start(const ch_attend *args, const decode_plan *plan, int64_t sequence,

@@ -32,8 +32,7 @@ static int64_t padded_heads(const ch_factor_attend *a) {
   return round_up(a->heads, VL);
 }
 
-/* Rows of a product over heads: whole tiles of it, where the weights of no head behind the last one are
-   zero. */
+/* Returns the rows of a product over heads, in whole tiles. Rows past the last head have weights of zero. */
 static int64_t whole_rows(const ch_factor_attend *a) {
   int64_t rows = round_up(a->heads, TILE_ROWS);
   return rows < padded_heads(a) ? rows : padded_heads(a);
@@ -66,7 +65,7 @@ static void allocate_space(const ch_factor_attend *a, scratch_arena *arena, fact
 
 /* --- blocks --------------------------------------------------------------------------------------------- */
 
-/* `count` rows of a factor as reals, *stride apart: in place, or widened. */
+/* Returns `count` rows of a factor as reals, *stride apart: in place, or widened. */
 static const real *take_rows(const ch_factor_attend *a, int factor, int64_t sequence, int64_t first,
                              int64_t count, const factor_space *s, int64_t *stride) {
   const ch_state_view *view = &a->factor[factor];
@@ -104,7 +103,8 @@ static inline void fetch_token(const ch_factor_attend *a, const factor_part *par
   }
 }
 
-/* The factors of `rank` (a constant) products for heads h … h + VL - 1: vector r is take[h + j, r] over j. */
+/* Loads the factors of `rank` (a constant) products for heads h … h + VL - 1: lane j of vector r is take[h +
+   j, r]. */
 ALWAYS_INLINE void split_take(const int64_t rank, const real *take, int64_t h, int64_t heads, vec part[4]) {
   const int64_t left = (heads - h) * rank;
   const real *from = take + h * rank;
@@ -127,7 +127,7 @@ ALWAYS_INLINE void split_take(const int64_t rank, const real *take, int64_t h, i
   }
 }
 
-/* scores[h] = sum over r of take[h, r] products[r, h]; zeros behind the last head. */
+/* scores[h] = sum over r of take[h, r] products[r, h]; zeros after the last head. */
 ALWAYS_INLINE void combine_scores(const int64_t rank, int64_t heads, int64_t padded, const real *take,
                                   const real *products, real *restrict scores) {
   for (int64_t h = 0; h < padded; h += VL) {
@@ -139,7 +139,7 @@ ALWAYS_INLINE void combine_scores(const int64_t rank, int64_t heads, int64_t pad
   }
 }
 
-/* weights[r, h] = take[h, r] p[h]; zeros behind the last head. */
+/* weights[r, h] = take[h, r] p[h]; zeros after the last head. */
 ALWAYS_INLINE void spread_weights(const int64_t rank, int64_t heads, int64_t padded, const real *take,
                                   const real *p, real *restrict weights) {
   for (int64_t h = 0; h < padded; h += VL) {
@@ -223,7 +223,8 @@ static void score_block(const ch_factor_attend *a, const factor_part *part, int6
   }
 }
 
-/* Scores become weights on the scale of the running maximum; sums so far follow where that moves. */
+/* Turns scores into weights on the scale of the running maximum, and rescales the sums so far if that has
+   grown. */
 static void weigh_block(const ch_factor_attend *a, int64_t count, const factor_space *s,
                         const factor_sums *sums) {
   int64_t padded = padded_heads(a), width = round_up(a->dim, VL);
@@ -288,7 +289,7 @@ static void read_part(const ch_factor_attend *a, const factor_part *part, const 
   }
 }
 
-/* The tokens that a query sees. */
+/* Returns the tokens that a query sees. */
 static factor_part tokens_of(const ch_factor_attend *a, int64_t sequence, int64_t query) {
   int64_t start = a->document_start ? a->document_start[sequence * a->queries + query] : 0;
   if (start < 0) start = 0;
@@ -300,8 +301,8 @@ static factor_part tokens_of(const ch_factor_attend *a, int64_t sequence, int64_
   return part;
 }
 
-/* How many parts a query's tokens are divided into: by its own work alone, so that its result does not depend
-   on others. */
+/* Returns the number of parts that a query's tokens are divided into. It depends on its own work alone, so
+   that its result does not depend on others. */
 static int64_t parts_of(const ch_factor_attend *a, const factor_part *all) {
   int64_t tokens = all->end - all->first, most = a->team->threads;
   int64_t parts = tokens * a->heads * (a->k_rank + a->v_rank) * a->dim / CH_PARALLEL_ELEMENTS;
@@ -323,7 +324,7 @@ static size_t bytes_of_sums(const ch_factor_attend *a) {
   return arena.used;
 }
 
-/* The sums of part `part` of query number `unit`, behind the threads' working memory. */
+/* Returns the sums of part `part` of query `unit`. They follow the threads' working memory. */
 static factor_sums sums_at(const ch_factor_attend *a, int64_t unit, int64_t part) {
   scratch_arena arena = arena_at(a->scratch);
   arena.base += (size_t)a->team->threads * bytes_of_space(a) +
@@ -348,7 +349,7 @@ static void read_number(const ch_factor_attend *a, int64_t unit, int64_t part, i
   read_part(a, &own, &space, &sums);
 }
 
-/* The parts of a query together, in the order of their tokens. */
+/* Adds up the parts of a query in the order of their tokens, and writes its output. */
 static void write_number(const ch_factor_attend *a, int64_t unit) {
   factor_part all = tokens_of(a, unit / a->queries, unit % a->queries);
   int64_t parts = parts_of(a, &all), width = round_up(a->dim, VL);

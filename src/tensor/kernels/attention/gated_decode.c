@@ -34,7 +34,7 @@ static void allocate_gated(const ch_gated_attend *a, scratch_arena *arena, gated
   s->fixed = arena_reals(arena, 2 * padded);
 }
 
-/* The part of a query's work that all ids share. */
+/* Does the part of a query's work that all ids share. */
 static void start_query(const ch_gated_attend *a, int64_t sequence, const gated_space *s) {
   int64_t padded = padded_heads(a);
   memset(s->fixed, 0, (size_t)(2 * padded) * sizeof(real));
@@ -72,7 +72,7 @@ static void fold_queries(const ch_gated_attend *a, const int32_t *id, int64_t id
   }
 }
 
-/* The scores of one token, all heads: VL dot products are summed at once. */
+/* Computes the scores of one token for all heads. VL dot products are summed at once. */
 static void score_token(const ch_gated_attend *a, const real *folded, const real *state,
                         const real scalars[2], int64_t distance, const gated_space *s, real *scores) {
   int64_t padded = padded_heads(a);
@@ -99,7 +99,7 @@ static void score_token(const ch_gated_attend *a, const real *folded, const real
   }
 }
 
-/* Scores become weights on the scale of the running maximum, which may move. */
+/* Turns scores into weights on the scale of the running maximum, which may grow. */
 static void weigh(const ch_gated_attend *a, int64_t count, const gated_space *s) {
   int64_t padded = padded_heads(a);
   for (int64_t v = 0; v < padded; v += VL) {
@@ -126,7 +126,7 @@ static void weigh(const ch_gated_attend *a, int64_t count, const gated_space *s)
   }
 }
 
-/* Sums of latents of the id of a token, all heads. */
+/* Adds a weighted token to the latents of its id, for all heads. */
 static void add_token(const ch_gated_attend *a, const real *weights, const real *state, const real scalars[2],
                       const gated_space *s, real *sums) {
   for (int64_t h = 0; h < a->heads; h++) {
@@ -193,7 +193,7 @@ typedef struct share {
    with a latent, so a latent narrower than a vector costs as much as a vector. */
 typedef struct costs {
   double expanded, folded, met; /* per token; per id; per token of a folded id */
-  int64_t seldom;               /* ids of at most so many tokens are expanded */
+  int64_t seldom;               /* ids with at most this many tokens are expanded */
 } costs;
 
 static const double FOLDED_RATE = 0.75, MET_RATE = 0.2; /* of the rate of expanding */
@@ -215,7 +215,8 @@ static double cost_of(const costs *c, int64_t tokens) {
   return tokens <= c->seldom ? c->expanded * (double)tokens : c->folded + c->met * (double)tokens;
 }
 
-/* Where a share of the work ends. A group is cut only where both parts are worth folding it again. */
+/* Returns the tokens whose cost is from `from` to `to` of the total. A group is cut only if both parts are
+   worth folding it again. */
 static share share_of(const ch_id_groups *groups, const costs *c, double from, double to) {
   share s = {
       .group = groups->count, .begin = groups->first[groups->count], .end = groups->first[groups->count]};

@@ -13,7 +13,7 @@ typedef struct expanded_block {
   vec mean[VECTORS], std[VECTORS], distance[VECTORS];
 } expanded_block;
 
-/* Gates of a head with tokens along the lanes: [n + v, EXPANDED]. */
+/* Transposes the gates of a head, so that tokens are along the lanes: [n + v, EXPANDED]. */
 static void turn_gates(const expanded_block *b, int64_t head) {
   const ch_gated_attend *a = b->a;
   int64_t width = head_width(a);
@@ -28,7 +28,7 @@ static void turn_gates(const expanded_block *b, int64_t head) {
     }
 }
 
-/* Scores of a vector of tokens, -infinity where there are none. */
+/* Returns the scores of a vector of tokens; -infinity in lanes without a token. */
 static vec score(const expanded_block *b, int64_t head, int64_t v) {
   const ch_gated_attend *a = b->a;
   const gated_space *s = b->s;
@@ -54,7 +54,7 @@ static void rescale(const ch_gated_attend *a, const gated_space *s, int64_t head
   for (int64_t i = 0; i < a->value; i++) s->rows[head * a->value + i] *= factor;
 }
 
-/* rows[head, :] += the block's weighted, gated values; `weight` has 1/std in it. */
+/* rows[head, :] += the block's weighted, gated values; `weight` includes 1/std. */
 static void add_values(const expanded_block *b, int64_t head, const vec weight[VECTORS]) {
   const ch_gated_attend *a = b->a;
   real *row = b->s->rows + head * a->value;

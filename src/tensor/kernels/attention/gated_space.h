@@ -34,7 +34,7 @@ static inline int64_t state_width(const ch_gated_attend *a) {
   return round_up(a->latent + a->rope, GROUP);
 }
 
-/* Rows first … first+rows-1 of kv_b as reals: in place, or widened. */
+/* Returns rows first … first+rows-1 of kv_b as reals: in place, or widened. */
 static inline const real *kv_b_rows(const ch_gated_attend *a, int64_t first, int64_t rows, real *space) {
   int64_t n = rows * a->latent;
   const char *at = (const char *)a->kv_b + first * a->latent * state_size(a->kv_b_dtype);
@@ -69,7 +69,7 @@ static inline void fetch_gates(const ch_gated_attend *a, const int32_t *id, int6
     fetch((const char *)(gates_of(a, id[i]) + head * width), width * (int64_t)sizeof(real));
 }
 
-/* The states of a piece's tokens as reals, and their moments. */
+/* Copies the states of a piece's tokens as reals, and their moments. */
 static inline void take_tokens(const ch_gated_attend *a, int64_t sequence, const int32_t *token,
                                int64_t count, real *states, real *scalars) {
   const ch_dtype dtype = a->latents.dtype;
@@ -91,8 +91,8 @@ static inline void take_tokens(const ch_gated_attend *a, int64_t sequence, const
   }
 }
 
-/* y [columns, ldy] = the transpose of x [rows, ldx], in whole vectors: y has room for rows and columns
-   rounded up, and zeros where x has no rows. */
+/* y [columns, ldy] = the transpose of x [rows, ldx], in whole vectors. y must have room for rows and columns
+   rounded up; places without a row of x become zeros. */
 static inline void turn(const real *x, int64_t rows, int64_t ldx, int64_t columns, real *y, int64_t ldy) {
   for (int64_t r = 0; r < round_up(rows, VL); r += VL)
     for (int64_t c = 0; c < columns; c += VL) {

@@ -6,7 +6,8 @@
 
 enum { VECTORS = GROUP / VL };
 
-/* Whole numbers nearest to x, for |x| < 2^22: what is added leaves no room for fractions. */
+/* Returns the whole numbers nearest to x, for |x| < 2^22: the number that it adds leaves no room for
+   fractions. */
 ALWAYS_INLINE vec nearest(vec x) {
 #ifdef CH_KERNEL_F64
   const vec room = splat(0x1.8p52);
@@ -16,26 +17,26 @@ ALWAYS_INLINE vec nearest(vec x) {
   return (x + room) - room;
 }
 
-/* x / scale as whole numbers from least to most. */
+/* Returns x / scale as whole numbers from least to most. */
 ALWAYS_INLINE vec in_steps(vec x, real inverse, real least, real most) {
   return nearest(vec_max(vec_min(x * inverse, splat(most)), splat(least)));
 }
 
-/* NaN if a value is not finite, else 0: a broken number stays visible. */
+/* Returns NaN if a value is not finite, else 0. Broken numbers thus stay visible. */
 static inline real brokenness(const vec x[VECTORS]) {
   vec sum = splat(0);
   for (int i = 0; i < VECTORS; i++) sum += x[i] * 0;
   return lanes_sum(sum);
 }
 
-/* The scale as F16; returns its value. */
+/* Stores the scale as F16 and returns its value. */
 static inline real put_scale(real scale, unsigned char *block) {
   uint16_t half = f16_from_float(narrow_odd(scale));
   memcpy(block, &half, sizeof half);
   return (real)float_from_f16(half);
 }
 
-/* The largest magnitude becomes 127 steps. */
+/* Scales the values so that the largest magnitude becomes 127. */
 static inline void pack_q8_0(const vec x[VECTORS], unsigned char *block) {
   vec high = x[0], low = x[0];
   for (int i = 1; i < VECTORS; i++) {
@@ -49,9 +50,9 @@ static inline void pack_q8_0(const vec x[VECTORS], unsigned char *block) {
   for (int i = 0; i < GROUP; i++) block[2 + i] = (unsigned char)(int8_t)(int)q[i];
 }
 
-/* The scale s for which s * q, with whole q from -8 to 7, comes nearest to x in squares, of a few that put
-   the value of largest magnitude near -8. With s = (x . q) / (q . q) the error is |x|^2 - (x . q)^2 / (q .
-   q). */
+/* Returns the scale s for which s * q, with whole q from -8 to 7, is nearest to x in least squares. It tries
+   a few that put the value of largest magnitude near -8. With s = (x . q) / (q . q) the error is |x|^2 - (x .
+   q)^2 / (q . q). */
 static inline real scale_of_fours(const vec x[VECTORS]) {
   vec highest = x[0], lowest = x[0];
   for (int i = 1; i < VECTORS; i++) {
@@ -76,7 +77,7 @@ static inline real scale_of_fours(const vec x[VECTORS]) {
   return best;
 }
 
-/* Value i and value i + 16 share a byte. */
+/* Packs values i and i + 16 into one byte. */
 static inline void pack_q4_0(const vec x[VECTORS], unsigned char *block) {
   real scale = put_scale(scale_of_fours(x) + brokenness(x), block), q[GROUP];
   real inverse = scale != 0 ? 1 / scale : 0;

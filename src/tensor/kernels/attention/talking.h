@@ -1,7 +1,7 @@
 /* Talking-heads attention's units and blocks: a unit is a block of queries of one sequence with all heads,
- * and meets the keys it sees 64 at a time. Shared by the forward and the backward pass.
+ * and reads the keys it sees 64 at a time. Shared by the forward and the backward pass.
  *
- * Heads meet one another at every (query, key) pair, so that neither the softmax nor the weighted sum can go
+ * Heads are mixed at every (query, key) pair, so neither the softmax nor the weighted sum can be computed
  * head by head as in attend_forward.c:
  *
  *   S_h = scale Q_h K_h^T - slope_h distance      L_g = sum_h A[g, h] S_h      P_g = softmax(L_g)
@@ -9,7 +9,7 @@
  *
  * A tile holds one of S, L, P, W for all heads, a unit's queries and a block's keys: [heads, rows, ld] with
  * keys in the lanes, so that mixing heads is one product [heads, heads] x [heads, rows ld]. Weights are mixed
- * after they are normalised, so a unit goes through its keys twice: once for the softmax's sums, once for the
+ * after they are normalised, so a unit reads its keys twice: once for the softmax's sums, once for the
  * values. Logits of the first pass are saved for the second as far as KEPT allows; later ones are computed
  * again. T x T of them never exist. */
 #ifndef CH_KERNELS_ATTENTION_TALKING_H
@@ -20,7 +20,7 @@
 /* Reals that a thread keeps between its passes, and that a tile should not exceed. */
 enum { KEPT = 1 << 18, TILE_REALS = 1 << 15 };
 
-/* How the queries are divided, and what follows from it for tiles. */
+/* The division of the queries, and the sizes of tiles that follow from it. */
 typedef struct talking_shape {
   int64_t rows;  /* queries of a unit, at most PANEL */
   int64_t units; /* of a sequence */
@@ -39,8 +39,8 @@ typedef struct talking_unit {
   const ch_row_places *places; /* of the sequence's rows, or NULL */
 } talking_unit;
 
-/* Keys first … first+count-1, padded to whole vectors: ld. Heads of a tile are `plane` apart, a line more
-   than their elements, so that the same element of all heads does not fall into one set of the cache. */
+/* Keys first … first+count-1, padded to whole vectors: ld. Heads of a tile are `plane` apart, one line more
+   than their elements, so that an element of all heads is not in one set of the cache. */
 typedef struct talking_block {
   int64_t first, count, ld, plane;
 } talking_block;
@@ -118,7 +118,8 @@ static inline void produce_block(const ch_attend *args, const talking_unit *unit
   args->producer->produce(args, &span, space->tile, tiles);
 }
 
-/* The unit's rows of a tensor [sequences, queries, heads, dim], times a number: [heads, rows, dim]. */
+/* Copies the unit's rows of a tensor [sequences, queries, heads, dim], times `scale`, to out [heads, rows,
+   dim]. */
 static inline void gather_rows(const ch_attend *args, const talking_unit *unit, const void *tensor,
                                int64_t dim, real scale, real *out) {
   const real *from =
@@ -184,14 +185,14 @@ static inline void add_slopes(const ch_attend *args, const talking_unit *unit, c
 static inline void mask_row(const talking_unit *unit, const talking_block *block, int64_t r, real *row) {
   const visible_keys *keys = &unit->keys[r];
   int64_t begin = keys->first - block->first, end = keys->end - block->first;
-  if (end > block->count) end = block->count; /* behind a block of sinks comes padding, not the window */
+  if (end > block->count) end = block->count; /* after a block of sinks comes padding, not the window */
   for (int64_t j = 0; j < begin && j < block->ld; j++)
     if (block->first + j < keys->sink || block->first + j >= keys->end_sink) row[j] = -(real)INFINITY;
   for (int64_t j = end > 0 ? end : 0; j < block->ld; j++) row[j] = -(real)INFINITY;
 }
 
-/* The block's mixed and masked logits; `scores` keeps the unmixed ones where there is a mix, and is else not
-   used. */
+/* Computes the block's mixed and masked logits. If there is a mix, `scores` receives the unmixed ones;
+   otherwise it is not used. */
 static inline void logits_of_block(const ch_attend *args, const ch_head_mixes *mixes,
                                    const talking_unit *unit, const talking_block *block, const real *q,
                                    const ch_tile *keys, const state_space *space, real *scores,

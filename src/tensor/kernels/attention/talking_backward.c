@@ -38,8 +38,7 @@ typedef struct gradient_plan {
   int64_t buffer; /* reals of a part's own dK and dV, or 0 */
 } gradient_plan;
 
-/* The sums of a task: rows of tokens of its sequence, and matrices [heads, heads]; NULL for what is not
- * wanted. */
+/* The sums of a task: rows of tokens of its sequence, and matrices [heads, heads]; NULL: not computed. */
 typedef struct task_sums {
   real *dk, *dv, *dlogits, *dweights;
 } task_sums;
@@ -168,7 +167,7 @@ static void add_deltas(const ch_attend *args, const talking_unit *unit, const ta
     }
 }
 
-/* S, P and dP of a block; `first` time: also what dV, dB and delta get from it. */
+/* Computes S, P and dP of a block. If `first`, also adds its part of dV, dB and delta. */
 static void meet_block(const talking_call *call, const talking_unit *unit, int64_t number, bool first,
                        const task_sums *sums, const gradient_space *space) {
   const ch_attend *args = call->args;
@@ -199,7 +198,7 @@ static void meet_block(const talking_call *call, const talking_unit *unit, int64
   add_to_states(args, unit, &block, mixed, space->dout, args->value_dim, sums->dv);
 }
 
-/* dL, and what dA, dQ and dK get from it. */
+/* Computes dL of a block and adds its part of dA, dQ and dK. */
 static void leave_block(const talking_call *call, const talking_unit *unit, int64_t number,
                         const task_sums *sums, const gradient_space *space) {
   const ch_attend *args = call->args;
@@ -256,7 +255,7 @@ static void run_unit(const talking_call *call, const talking_unit *unit, const t
 
 /* --- tasks ---------------------------------------------------------------------------------------------- */
 
-/* Where a sequence's dK and dV belong. */
+/* Returns the addresses of a sequence's dK and dV. */
 static task_sums sums_in_place(const talking_call *call, int64_t sequence) {
   const ch_attend *args = call->args;
   int64_t tokens = sequence * args->queries * args->heads;
@@ -266,7 +265,7 @@ static task_sums sums_in_place(const talking_call *call, int64_t sequence) {
   return place;
 }
 
-/* Like sums_in_place, for a part, in its buffer. */
+/* Returns the addresses of a part's dK and dV in its buffer. */
 static task_sums sums_in_buffer(const talking_call *call, int64_t task, real *buffers) {
   const ch_attend *args = call->args;
   real *buffer = buffers + task * call->plan.buffer;
@@ -294,8 +293,7 @@ static void run_task(const talking_call *call, int64_t task, real *buffers, real
     clear(sums.dk, args->queries * args->heads * args->key_dim);
   if (plan->buffer || !call->gradient->accumulate_v)
     clear(sums.dv, args->queries * args->heads * args->value_dim);
-  /* Units are dealt to the parts in turns, forwards and then backwards: under a causal mask later units are
-     more work. */
+  /* Parts get units in turn, forwards and then backwards: later units are more work under a causal mask. */
   for (int64_t turn = 0; turn * plan->parts < plan->shape.units; turn++) {
     int64_t number = turn * plan->parts + (turn % 2 ? plan->parts - 1 - part : part);
     if (number >= plan->shape.units) continue;
@@ -304,7 +302,7 @@ static void run_task(const talking_call *call, int64_t task, real *buffers, real
   }
 }
 
-/* The parts' buffers of a token of a sequence to their place. */
+/* Adds the parts' buffers of a token of a sequence to its dK and dV. */
 static void put_token(const talking_call *call, int64_t sequence, int64_t token, real *buffers) {
   const ch_attend *args = call->args;
   int64_t keys = args->heads * args->key_dim, values = args->heads * args->value_dim;
@@ -320,7 +318,7 @@ static void put_token(const talking_call *call, int64_t sequence, int64_t token,
   }
 }
 
-/* All tasks' matrices, in their order. */
+/* Adds the matrices of all tasks in their order. */
 static void put_matrix(const talking_call *call, const real *matrices, void *into, bool accumulate) {
   int64_t square = call->args->heads * call->args->heads;
   for (int64_t task = 0; into && task < call->plan.tasks; task++)

@@ -18,7 +18,7 @@ typedef struct talking_plan {
   bool split; /* threads share the keys of a unit */
 } talking_plan;
 
-/* The plan follows from one sequence alone, so that a sequence has the same bits in every batch. */
+/* Plans a call from one sequence alone, so that a sequence has the same bits in every batch. */
 static talking_plan plan_talking(const ch_attend *args, int threads) {
   ch_attend alone = *args;
   alone.sequences = 1;
@@ -48,7 +48,7 @@ typedef struct block_range {
   int64_t first, end;
 } block_range;
 
-/* The memory for the logits of a block; blocks past the last slot share it. */
+/* Returns the memory for the logits of a block. Blocks past the last slot share it. */
 static real *slot_of(const ch_attend *args, const talking_plan *plan, const block_range *range, int64_t block,
                      const talking_space *space) {
   int64_t slot = block - range->first;
@@ -60,7 +60,7 @@ static bool is_kept(const talking_plan *plan, const block_range *range, int64_t 
   return range->end - range->first <= plan->slots || block - range->first < plan->slots - 1;
 }
 
-/* A row of logits joins the running maximum and sum of e^(logit - maximum). */
+/* Adds a row of logits to the running maximum and sum of e^(logit - maximum). */
 static void add_logits(const real *row, int64_t ld, real *max, real *sum) {
   vec peaks = splat(*max), added = splat(0);
   for (int64_t j = 0; j < ld; j += VL) peaks = vec_max(load(row + j), peaks);
@@ -91,7 +91,7 @@ static void scan_keys(const ch_attend *args, const ch_head_mixes *mixes, const t
   }
 }
 
-/* Maxima and sums of all parts together. A query that sees no key: weights of 0. */
+/* Merges the maxima and sums of all parts. A query that sees no key gets weights of 0. */
 static void merge_sums(int64_t rows, const talking_space *team, int parts, const talking_space *space) {
   for (int64_t i = 0; i < rows; i++) {
     real max = -(real)INFINITY, sum = 0;
@@ -104,7 +104,7 @@ static void merge_sums(int64_t rows, const talking_space *team, int parts, const
   }
 }
 
-/* The second pass: weights, mixed, times values. */
+/* The second pass: computes weights, mixes them and adds the values times them. */
 static void weigh_values(const ch_attend *args, const ch_head_mixes *mixes, const talking_plan *plan,
                          const talking_unit *unit, const block_range *range, const talking_space *space) {
   if (range->first >= range->end)
@@ -129,7 +129,7 @@ static void weigh_values(const ch_attend *args, const ch_head_mixes *mixes, cons
   }
 }
 
-/* Rows first … end-1 of [heads, rows]: the parts' sums to the output, and log-sum-exps. */
+/* Writes rows first … end-1 of [heads, rows]: the sums of the parts to the output, and log-sum-exps. */
 static void write_rows(const ch_attend *args, const talking_unit *unit, const talking_space *team, int parts,
                        int64_t first, int64_t end) {
   int64_t dim = args->value_dim, padded = round_up(dim, VL);
@@ -148,8 +148,8 @@ static void write_rows(const ch_attend *args, const talking_unit *unit, const ta
   }
 }
 
-/* A unit in three passes over its parts, one of which each of `team` has. Every part of a pass needs all
-   parts of the pass before. */
+/* A unit is computed in three passes over its parts. Each of `team` has one part. Every part of a pass needs
+   all parts of the pass before. */
 static block_range blocks_of_part(const talking_unit *unit, int part, int parts) {
   block_range range;
   thread_range(unit->blocks, part, parts, &range.first, &range.end);
@@ -177,7 +177,7 @@ static void write_part(const ch_attend *args, const talking_unit *unit, const ta
   write_rows(args, unit, team, parts, first, end);
 }
 
-/* A unit by all threads of a parallel region. */
+/* Computes a unit with all threads of a parallel region. */
 static void run_split(const ch_attend *args, const ch_head_mixes *mixes, const talking_plan *plan,
                       const talking_unit *unit, const talking_space *team, int parts) {
   EACH_PART(part, parts) scan_part(args, mixes, plan, unit, team, part, parts);
@@ -188,7 +188,7 @@ static void run_split(const ch_attend *args, const ch_head_mixes *mixes, const t
 #pragma omp barrier
 }
 
-/* A unit by one thread. */
+/* Computes a unit with one thread. */
 static void run_whole(const ch_attend *args, const ch_head_mixes *mixes, const talking_plan *plan,
                       const talking_unit *unit, const talking_space *own) {
   scan_part(args, mixes, plan, unit, own, 0, 1);

@@ -73,8 +73,8 @@ static real dot(int64_t n, const real *x, const real *y) {
   return lanes_sum(sum);
 }
 
-/* A [rows] times G, entry by entry, on and below the diagonal (or only below), negated if sign is -1; zeros
-   above. */
+/* Multiplies A [rows] by G entry by entry, on and below the diagonal (or only below), and negates it if sign
+   is -1. Entries above become zeros. */
 static void times_decays(const delta_chunk *c, bool below, real sign, real *a) {
   for (int64_t i = 0; i < c->count; i++) {
     for (int64_t j = 0, end = strip_end(c, i); j < end; j += VL) {
@@ -127,7 +127,7 @@ static void through_state(const ch_delta_rule *a, const delta_sizes *sizes, back
   add_scaled_rows(c->count, sizes->key_ld, c->since, -1, s->weighted, s->as_row);
 }
 
-/* dS becomes the gradient of the state before the chunk. */
+/* Replaces dS by the gradient of the state before the chunk. */
 static void go_back(const ch_delta_rule *a, const delta_sizes *sizes, backward_space *s, bool last,
                     real *state) {
   const delta_chunk *c = &s->chunk;
@@ -143,7 +143,8 @@ static void go_back(const ch_delta_rule *a, const delta_sizes *sizes, backward_s
    sizes->value_ld, true);
 }
 
-/* Gradients of log a: those of their sums, added up from the end of each document. `whole`: dS . S_n. */
+/* Writes the gradients of log a: those of their sums, added up from the end of each document. `whole`: dS .
+   S_n. */
 static void write_decays(const ch_delta_rule *a, const ch_delta_rule_gradient *g, const delta_sizes *sizes,
                          const backward_space *s, int64_t value_head, double whole) {
   const delta_chunk *c = &s->chunk;
@@ -210,7 +211,7 @@ static void run_chunk(const ch_delta_rule *a, const ch_delta_rule_gradient *g, c
   if (start) go_back(a, sizes, s, last, state);
 }
 
-/* to (+)= the sums over value heads. */
+/* Adds the gradients of one value head to dk and dq, or overwrites them if it is the first. */
 static void add_value_head(const delta_sizes *sizes, backward_space *s, bool first) {
   for (int64_t i = 0; i < s->chunk.count * sizes->key_ld; i += VL) {
     vec dk = load(s->as_row + i) + load(s->as_column + i), dq = load(s->own_dq + i);

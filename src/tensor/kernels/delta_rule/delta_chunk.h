@@ -78,7 +78,7 @@ static inline void take_chunk(const ch_delta_rule *a, const delta_sizes *sizes, 
 
 /* --- rows ----------------------------------------------------------------------------------------------- */
 
-/* Token t of a chunk, among all tokens. */
+/* Returns the number of token t of a chunk among all tokens. */
 static inline int64_t token_of(const ch_delta_rule *a, const delta_chunk *c, int64_t t) {
   return c->sequence * a->length + c->first + t;
 }
@@ -97,7 +97,7 @@ static inline void gather_rows(int64_t rows, int64_t dim, const real *from, int6
   }
 }
 
-/* to [columns, to_ld] = from [rows, from_ld] transposed, zeros after the rows. */
+/* to [columns, to_ld] = from [rows, from_ld] transposed; zeros after the rows. */
 static inline void transpose(int64_t rows, int64_t columns, const real *from, int64_t from_ld, real *to,
                              int64_t to_ld) {
   for (int64_t r = 0; r < to_ld; r += STRIP)
@@ -117,7 +117,7 @@ static inline void scale_rows(int64_t rows, int64_t ld, const real *factor, real
 
 /* --- products with triangular matrices [CHUNK, CHUNK] --------------------------------------------------- */
 
-/* C [rows, n] (+)= L B, L zero above the diagonal. */
+/* C [rows, n] (+)= L B. L is zero above the diagonal. */
 static inline void lower_times(int64_t rows, int64_t n, const real *lower, const real *b, int64_t ldb,
                                real *c, int64_t ldc, bool accumulate) {
   for (int64_t r = 0; r < rows; r += STRIP) {
@@ -136,8 +136,8 @@ static inline void lower_across_times(int64_t rows, int64_t n, const real *lower
   }
 }
 
-/* The part on and below the diagonal of C [rows, rows] = A B, A [rows, k], B [k, CHUNK]; the rest is
-   undefined. */
+/* Computes the part on and below the diagonal of C [rows, rows] = A B, with A [rows, k] and B [k, CHUNK]. The
+   rest is undefined. */
 static inline void lower_product(int64_t rows, int64_t k, const real *a, int64_t lda, const real *b,
                                  real *c) {
   for (int64_t r = 0; r < rows; r += STRIP) {
@@ -162,8 +162,8 @@ static inline void read_chunk(const ch_delta_rule *a, const delta_sizes *sizes, 
 /* Decays below this count as none: their products would be denormal, and slow. */
 #define LEAST_DECAY ((real)1e-30)
 
-/* G, c and b of a value head. A row of G is the one before it times a_i, so that close tokens keep all their
-   digits. */
+/* Computes G, c and b of a value head. A row of G is the previous row times a_i, so that close tokens keep
+   all their digits. */
 static inline void read_decays(const ch_delta_rule *a, delta_chunk *c, int64_t value_head) {
   real before = 1;
   memset(c->decays, 0, CHUNK * CHUNK * sizeof(real));
@@ -183,13 +183,13 @@ static inline void read_decays(const ch_delta_rule *a, delta_chunk *c, int64_t v
   }
 }
 
-/* Where the columns end that products read of row i of a triangular matrix. */
+/* Returns the number of columns of row i of a triangular matrix that products read. */
 static inline int64_t strip_end(const delta_chunk *c, int64_t i) {
   int64_t end = i / STRIP * STRIP + STRIP;
   return end < c->count ? end : c->count;
 }
 
-/* P, and the matrix of the triangular system: -M with columns (or rows) times b. */
+/* Computes P and the matrix of the triangular system: -M with columns (or rows) times b. */
 static inline void weigh_chunk(delta_chunk *c, bool by_rows) {
   for (int64_t i = 0; i < c->count; i++) {
     const int64_t row = i * CHUNK, end = strip_end(c, i);

@@ -55,7 +55,7 @@ static void advance(const ch_delta_rule *a, const delta_sizes *sizes, forward_sp
    state, sizes->value_ld, kept > 0);
 }
 
-/* One chunk of one value head. empty: the state is zero, and its memory holds nothing. */
+/* Computes one chunk of one value head. empty: the state is zero, and its memory is not initialised. */
 static void run_chunk(const ch_delta_rule *a, const delta_sizes *sizes, forward_space *space,
                       int64_t value_head, bool empty, real *state) {
   delta_chunk *c = &space->chunk;

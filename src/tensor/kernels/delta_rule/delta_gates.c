@@ -49,7 +49,7 @@ void KERNEL(l2norm_backward)(const ch_team *team, int64_t rows, int64_t n, const
 
 /* --- decays --------------------------------------------------------------------------------------------- */
 
-/* log(1 + e^x) without overflow; for a small e^x its own digits. */
+/* Returns log(1 + e^x) without overflow, and with full precision for a small e^x. */
 static double softplus(double x) {
   return x > 30 ? x : log1p(exp(x));
 }

@@ -24,14 +24,14 @@ static inline real *state_of(const ch_delta_rule *a, int64_t sequence, int64_t v
   return (real *)a->states + place * a->state_stride + value_head * a->key_dim * a->value_dim;
 }
 
-/* The state at the beginning of a chunk that is not the first. */
+/* Returns the saved state at the beginning of a chunk other than the first. */
 static inline real *kept_state(const ch_delta_rule *a, int64_t sequence, int64_t value_head, int64_t chunk) {
   int64_t of = sequence * a->value_heads + value_head;
   return (real *)a->kept_states +
          (of * (ch_delta_chunks(a->length) - 1) + chunk - 1) * a->key_dim * a->value_dim;
 }
 
-/* to (+)= the first `dim` elements of rows `ld` apart, to rows `stride` apart. */
+/* Copies or adds the first `dim` elements of rows `ld` apart to rows `stride` apart. */
 static inline void scatter_rows(int64_t rows, int64_t dim, const real *from, int64_t ld, real *to,
                                 int64_t stride, bool accumulate) {
   for (int64_t r = 0; r < rows; r++)

@@ -11,8 +11,8 @@ typedef struct delta_step {
   real decay, beta;
 } delta_step;
 
-/* `vectors` (a constant) whole vectors of columns. The state's rows are read twice, the second time from the
-   nearest cache. */
+/* Computes `vectors` (a constant) whole vectors of columns. It reads the state's rows twice, the second time
+   from the nearest cache. */
 ALWAYS_INLINE void step_columns(const int vectors, const delta_step *step, const real *v, real *state,
                                 real *out) {
   vec held[STEP_VECTORS], sum[STEP_VECTORS];
@@ -39,7 +39,7 @@ ALWAYS_INLINE void step_columns(const int vectors, const delta_step *step, const
   for (int j = 0; j < vectors; j++) store(out + j * VL, sum[j]);
 }
 
-/* The last columns, fewer than a vector. */
+/* Computes the last columns, fewer than a vector. */
 static void step_some(const delta_step *step, int64_t columns, const real *v, real *state, real *out) {
   vec held = splat(0), sum = splat(0);
   for (int64_t i = 0; i < step->key_dim; i++)

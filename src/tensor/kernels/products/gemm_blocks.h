@@ -9,15 +9,15 @@
 
 #include "tensor/kernels/vector/variant.h"
 
-/* As the table's quantise_rows and gemv_blocks; rows are in their own order. */
+/* Like the table's quantise_rows and gemv_blocks, with another layout of rows. */
 void KERNEL(quantise_many)(const ch_team *team, int64_t rows, int64_t n, const void *x, ch_dtype weight_dtype,
                            void *quantised);
 void KERNEL(gemm_blocks)(const ch_team *team, int64_t rows, int64_t in, const void *quantised,
                          ch_dtype weight_dtype, int count, const ch_product *products, bool accumulate);
 
 #ifdef __AVX512VNNI__
-/* The largest magnitude of a group of 32 values of x; NaN if one of them is not finite, so that it stays
-   visible. */
+/* Returns the largest magnitude of a group of 32 values of x, or NaN if one of them is not finite, so that it
+   stays visible. */
 static inline float largest_of_group(__m512 a, __m512 b) {
   const __m512 zero = _mm512_setzero_ps(), broken = _mm512_fmadd_ps(a, zero, _mm512_mul_ps(b, zero));
   if (_mm512_cmp_ps_mask(broken, broken, _CMP_UNORD_Q)) return NAN;

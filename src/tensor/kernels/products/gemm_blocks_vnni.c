@@ -39,7 +39,7 @@ typedef struct group_of_rows {
 _Static_assert(sizeof(group_of_rows) <= (size_t)LEAST_ROWS * 4 * GROUP,
                "the rows that there are have room for MOST_ROWS");
 
-/* The groups of MOST_ROWS rows from r on. */
+/* Returns the groups of MOST_ROWS rows from r on. */
 static group_of_rows *groups_of(const void *rows, int64_t n, int64_t r) {
   return (group_of_rows *)(uintptr_t)rows + r / MOST_ROWS * (n / GROUP);
 }
@@ -73,7 +73,7 @@ void KERNEL(quantise_many)(const ch_team *team, int64_t rows, int64_t n, const v
 
 /* --- panels --------------------------------------------------------------------------------------------- */
 
-/* 16 bytes of each of 16 rows: four vectors, each with four bytes of all. */
+/* Loads 16 bytes of each of 16 rows as four vectors, each with four bytes of every row. */
 ALWAYS_INLINE void gather_bytes(const unsigned char *w, size_t row_bytes, __m512i fours[4]) {
   __m512i rows[4];
 #pragma GCC unroll 4
@@ -92,7 +92,7 @@ ALWAYS_INLINE void gather_bytes(const unsigned char *w, size_t row_bytes, __m512
   fours[2] = _mm512_unpacklo_epi64(c, d), fours[3] = _mm512_unpackhi_epi64(c, d);
 }
 
-/* The F16 at the head of 16 blocks. */
+/* Loads the F16 at the head of 16 blocks. */
 ALWAYS_INLINE __m512 gather_halves(const unsigned char *w, size_t row_bytes) {
   short half[LANES];
 #pragma GCC unroll 16
@@ -131,7 +131,7 @@ static void unpack_q4_0(const unsigned char *w, size_t row_bytes, int64_t groups
   }
 }
 
-/* Byte `i` of each lane as a number. */
+/* Returns byte `i` of each lane as a number. */
 ALWAYS_INLINE __m512 byte_of(__m512i v, int i) {
   return _mm512_cvtepi32_ps(
       _mm512_and_si512(_mm512_srli_epi32(v, (unsigned)(8 * i)), _mm512_set1_epi32(255)));
@@ -223,8 +223,8 @@ ALWAYS_INLINE void ask_until(coming *next, int64_t bytes) {
       __builtin_prefetch(next->at + (size_t)i * next->row_bytes + next->prefetched, 0, 2);
 }
 
-/* sum += the products of a vector of weights with the same four values of x for all lanes. Compilers read the
-   four into a register of their own first, and copy the sum. */
+/* sum += the products of a vector of weights with the same four values of x for all lanes. Without assembly,
+   compilers load the four into a register first and copy the sum. */
 ALWAYS_INLINE void add_four(__m512i *sum, __m512i weights, const int32_t *four) {
   __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(*sum) : "v"(weights), "m"(*four));
 }
@@ -344,7 +344,7 @@ ALWAYS_INLINE void multiply_panel(const blocks_call *c, ch_dtype dtype, int64_t 
   }
 }
 
-/* Panels first ... last - 1, numbered through the products. */
+/* Computes panels first ... last - 1, numbered through the products. */
 static void multiply_range(const blocks_call *call, ch_dtype dtype, const ch_product *products, int64_t first,
                            int64_t last) {
   panel p;

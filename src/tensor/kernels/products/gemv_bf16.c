@@ -19,12 +19,12 @@ static void pack(const skinny_call *c, char *to) {
   }
 }
 
-/* A function of its own, so that its loops have all registers. */
+/* Not inlined, so that its loops have all registers. */
 static __attribute__((noinline)) void gemv_some(const skinny_call *call, int64_t first, int64_t last) {
   skinny_range(SKINNY_BF16_DOT, call, first, last);
 }
 
-/* Every thread packs x for itself: reading it from another core's cache would take longer. */
+/* Every thread packs x itself: reading it from another core's cache would be slower. */
 static void gemv_range(const skinny_call *call, char *room, const ch_product *products, int64_t first,
                        int64_t last) {
   skinny_call mine = *call;

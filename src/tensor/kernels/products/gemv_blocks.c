@@ -52,7 +52,7 @@ void KERNEL(quantise_rows)(const ch_team *team, int64_t rows, int64_t n, const v
 
 /* --- products ------------------------------------------------------------------------------------------- */
 
-/* The sum of `count` products of small integers. */
+/* Returns the sum of `count` products of small integers. */
 static inline int32_t dot_integers(int count, const int8_t *restrict w, const int8_t *restrict x, int zero) {
   int32_t sum = 0;
   for (int i = 0; i < count; i++) sum += (int32_t)(int16_t)(w[i] - zero) * (int32_t)x[i];

@@ -46,10 +46,10 @@ static lanes_row lanes_of(const void *rows, int64_t n, int64_t r) {
   return (lanes_row){row.q, row.start, row.scale, row.sum};
 }
 
-/* The place of piece number `piece`, of 16 values, in its 128 values (Q4_0) or 256. Q4_0: the first
+/* Returns the place of piece number `piece`, of 16 values, in its 128 values (Q4_0) or 256. Q4_0: the first
    halves of four blocks, which are the low four bits of one vector, then their second halves. Q4_K: groups 0
-   and 2, the low bits of a vector, 1 and 3, its high bits. Q6_K: a group of each half, in whose vector of two
-   bits they are neighbours. */
+   and 2, the low bits of a vector, then 1 and 3, its high bits. Q6_K: a group of each half; they are
+   neighbours in one vector of two bits. */
 static inline int place_of(ch_dtype dtype, int piece) {
   int group = piece / 2, half = piece % 2;
   if (dtype == CH_Q4_0) return half * 4 + group;
@@ -58,7 +58,8 @@ static inline int place_of(ch_dtype dtype, int piece) {
   return piece;
 }
 
-/* 32 values of x as integers, the starting sums of every four (-zero times them), and their scale. */
+/* Rounds 32 values of x to integers, writes the starting sums of every four (-zero times them), and returns
+   their scale. */
 static inline float round_group(const float *x, int zero, int8_t q[GROUP], int32_t start[GROUP / 4],
                                 int32_t *total) {
   __m512 a = _mm512_loadu_ps(x), b = _mm512_loadu_ps(x + 16);
@@ -75,7 +76,7 @@ static inline float round_group(const float *x, int zero, int8_t q[GROUP], int32
   return most / 127;
 }
 
-/* Group `g` of 32 values where it belongs. */
+/* Rounds group `g` of 32 values and stores it in the order of `dtype`. */
 static inline void place_group(ch_dtype dtype, int zero, const float *x, int64_t g, const lanes_row *row) {
   _Alignas(32) int8_t q[GROUP];
   _Alignas(32) int32_t start[GROUP / 4];
@@ -168,7 +169,7 @@ ALWAYS_INLINE __m128i load_four_bytes(const unsigned char *p) {
   return _mm_cvtsi32_si128(bytes);
 }
 
-/* The sums of 64 products, from `start` on. */
+/* Returns `start` plus the sums of 64 products. */
 ALWAYS_INLINE __m512i products(__m512i w, const int8_t *x, __m512i start) {
   return _mm512_dpbusd_epi32(start, w, _mm512_load_si512(x));
 }
@@ -180,8 +181,8 @@ typedef struct sums {
   __m256 minima;
 } sums;
 
-/* Two blocks of Q8_0 (64 values), or four of Q4_0 (128). Loads are the bottleneck, because most 64-byte loads
-   straddle two cache lines. */
+/* Adds the products of two blocks of Q8_0 (64 values) or four of Q4_0 (128). Loads are the bottleneck,
+   because most 64-byte loads straddle two cache lines. */
 ALWAYS_INLINE void add_blocks(const int rows, const int outs, ch_dtype dtype, const unpacking *u,
                               const unsigned char *w, size_t row_bytes, const lanes_row *x, int64_t at,
                               const int part, sums *sum) {
@@ -214,7 +215,8 @@ ALWAYS_INLINE void add_blocks(const int rows, const int outs, ch_dtype dtype, co
   }
 }
 
-/* A superblock's vectors with what its groups' scales are for each row, in lanes. */
+/* Adds the products of a superblock's vectors. `scales` has the scales of its groups in lanes, for each
+   row. */
 ALWAYS_INLINE void add_vectors(const int rows, const int outs, const unpacking *u, const __m512i q[4],
                                const __m512 *scales, const lanes_row *x, int64_t at, bool starts, const int o,
                                sums *sum) {

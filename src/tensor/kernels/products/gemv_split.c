@@ -66,12 +66,12 @@ ALWAYS_INLINE row_group group_number(const split_call *c, int64_t g) {
 
 /* --- tiles ---------------------------------------------------------------------------------------------- */
 
-/* The even elements of VL pairs of BF16, or the odd ones. */
+/* Returns the even or odd elements of VL pairs of BF16 as F32. */
 ALWAYS_INLINE vec half_of(vec pairs, const bool odd) {
   return odd ? (vec)((ivec)pairs & (int)0xffff0000) : (vec)((ivec)pairs << 16);
 }
 
-/* The even elements of a step, or the odd ones: sum[r * outs + o] += x[r] w[o]. */
+/* Adds the even or the odd elements of a step: sum[r * outs + o] += x[r] w[o]. */
 ALWAYS_INLINE void add_half(const int rows, const int outs, const bool odd, const real *x, const vec *pairs,
                             vec *sum) {
   vec w[STRIP];
@@ -86,7 +86,7 @@ ALWAYS_INLINE void add_half(const int rows, const int outs, const bool odd, cons
   }
 }
 
-/* A step, of which there are `left` elements. */
+/* Adds a step of which `left` elements exist. */
 ALWAYS_INLINE void add_step(const int rows, const int outs, const real *x, const char *weight, int64_t row,
                             int64_t left, vec *sum) {
   vec pairs[STRIP];
@@ -148,15 +148,15 @@ typedef struct coming_rows {
   int64_t rows;
 } coming_rows;
 
-/* The next block, or the beginning of what comes after the thread's rows. */
+/* Returns the next block, or the beginning of the rows that follow this thread's. */
 static inline coming_rows coming_after(const split_call *c, int64_t first, int64_t most, int64_t end) {
   if (first < end)
     return (coming_rows){c->weight + first * weight_row(c), most < end - first ? most : end - first};
   return (coming_rows){c->after, most < c->rows_after ? most : c->rows_after};
 }
 
-/* A group's sums with a block. During the parts of a block, over all groups, the next block is prefetched in
-   its order in memory. */
+/* Adds a block to a group's sums. The parts of a block, over all groups, prefetch the next block in its order
+   in memory. */
 ALWAYS_INLINE void add_block(const int rows, const int outs, const int prefetched, const split_call *c,
                              const strip_block *block, const row_group *group, int64_t g) {
   vec kept[MOST_STRIPS][MOST_SUMS];
@@ -236,8 +236,8 @@ static void lay_out(const split_call *c, const void *x, ch_dtype x_dtype, real *
   }
 }
 
-/* This thread's share of the products, with all rows of x. Every thread packs x for itself: reading it from
-   another core's cache would take longer. */
+/* Computes this thread's share of the products, with all rows of x. Every thread packs x itself: reading it
+   from another core's cache would be slower. */
 static void split_range(const split_call *call, const void *x, ch_dtype x_dtype, char *room,
                         const ch_product *products, int64_t first, int64_t last) {
   real *mine =

@@ -3,7 +3,7 @@
 
 enum { MOST_VECTORS = 4 };
 
-/* `vectors` (a constant) vectors of one head, from column i on. */
+/* Computes `vectors` (a constant) vectors of one head, from column i on. */
 ALWAYS_INLINE void some_columns(const int vectors, int64_t rank, int64_t dim, int64_t i, real scale,
                                 const real *a, int64_t a_step, const real *b, int64_t b_step, real *y,
                                 bool accumulate) {

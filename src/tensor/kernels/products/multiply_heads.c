@@ -28,7 +28,7 @@ ALWAYS_INLINE void products(const ch_dtype dtype, const head_call *c) {
   }
 }
 
-/* `vectors` (a constant) vectors of y = W^T x from column k on. */
+/* Computes `vectors` (a constant) vectors of y = W^T x, from column k on. */
 ALWAYS_INLINE void sums(const ch_dtype dtype, const int vectors, const head_call *c, int64_t k,
                         int64_t left) {
   size_t row_bytes = (size_t)(c->columns * state_size(dtype));

@@ -21,7 +21,7 @@ typedef struct packing {
   uint16_t *factor, *transposed;
 } packing;
 
-/* The index of column n of rows k and k + 1 in a factor of `factor_rows` rows. */
+/* Returns the index of column n of rows k and k + 1 in a factor of `factor_rows` rows. */
 static inline int64_t place_of_pair(int64_t factor_rows, int64_t k, int64_t n) {
   int64_t block = n / BLOCK_N * ((factor_rows + BLOCK_K - 1) / BLOCK_K) + k / BLOCK_K;
   return block * BLOCK_K * BLOCK_N + k % BLOCK_K / 2 * PAIR + n % BLOCK_N * 2;
@@ -34,7 +34,7 @@ static inline bool is_inside(const uint16_t *factor, int64_t factor_rows, int64_
 
 #if defined(__AVX512BF16__) && !defined(CH_KERNEL_F64)
 
-/* PIECE_COLUMNS elements of a row, `left` of them real. */
+/* Loads PIECE_COLUMNS elements of a row. `left` of them exist; the others are zeros. */
 ALWAYS_INLINE __m512i load_row(const packing *p, int64_t row, int64_t column, int64_t left) {
   const int64_t at = row * p->ld + column;
   const __mmask32 there = left >= PIECE_COLUMNS ? ~(__mmask32)0 : left > 0 ? (1u << left) - 1 : 0;
@@ -50,7 +50,7 @@ ALWAYS_INLINE __m512i load_row(const packing *p, int64_t row, int64_t column, in
                                       _mm512_maskz_loadu_ps((__mmask16)there, from));
 }
 
-/* Lines were written with non-temporal stores. */
+/* Orders the non-temporal stores before later stores. */
 static inline void finish_writing(void) {
   _mm_sfence();
 }

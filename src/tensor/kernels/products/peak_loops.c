@@ -1,8 +1,8 @@
 /* Loops that do nothing but multiply-adds, or nothing but reading: what bench/limits.c times. */
 #include "tensor/kernels/vector/variant.h"
 
-/* 12 chains that do not wait for each other cover the latency of two units, and with both constants fit into
-   16 registers. */
+/* Runs 12 independent chains. They cover the latency of two units, and fit into 16 registers with both
+   constants. */
 double KERNEL(fma_loop)(int64_t rounds, double seed, double *flops) {
   enum { CHAINS = 12 };
   vec sum[CHAINS], factor = splat((real)(1 - seed)), term = splat((real)seed);

@@ -4,8 +4,8 @@
 
 #include "tensor/kernels/vector/variant.h"
 
-/* Units are rows of weights, or groups of `unit` rows of which a product's last one may be shorter. They are
-   numbered through all products. */
+/* Returns the number of a product's units. A unit is a row of weights or a group of `unit` rows; a product's
+   last group may be shorter. Units are numbered through all products. */
 static inline int64_t units_of_product(const ch_product *product, int64_t unit) {
   return (product->out + unit - 1) / unit;
 }
@@ -22,7 +22,7 @@ typedef struct product_part {
   int64_t first, last;
 } product_part;
 
-/* Takes the units from *first on that belong to one product, of those before `last`; false when there are
+/* Finds the units from *first on, before `last`, that belong to one product. Returns false if there are
    none. */
 static inline bool take_part(const ch_product *products, int64_t unit, int64_t *first, int64_t last,
                              product_part *part) {
@@ -34,7 +34,7 @@ static inline bool take_part(const ch_product *products, int64_t unit, int64_t *
   return true;
 }
 
-/* Returns true if threads should share products of so many rows of x with so many elements. */
+/* Returns true if the products are large enough for threads to share them. */
 static inline bool share_products(int64_t rows, int64_t in, int count, const ch_product *products) {
   return rows * in * units_of_products(count, products, 1) >= CH_PARALLEL_ELEMENTS;
 }

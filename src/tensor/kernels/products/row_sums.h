@@ -10,7 +10,8 @@ enum {
   SUM_VECTORS = (MOST_SUMS + VL - 1) / VL
 };
 
-/* Lane j of sums: the lane sum of v[j], of `count` vectors, all in the order of sum_lanes. */
+/* Computes the lane sums of `count` vectors, all in the order of sum_lanes: lane j of sums is that of
+   v[j]. */
 ALWAYS_INLINE void sum_rows_of_lanes(const int count, const vec *v, vec sums[SUM_VECTORS]) {
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
   if (count <= 4) {
@@ -33,7 +34,7 @@ ALWAYS_INLINE void sum_rows_of_lanes(const int count, const vec *v, vec sums[SUM
   }
 }
 
-/* Lanes first ... first + VL - 1 of the sums. */
+/* Returns lanes first ... first + VL - 1 of the sums. */
 ALWAYS_INLINE vec sums_from(const int first, const vec sums[SUM_VECTORS]) {
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
   const __m512i lane = _mm512_add_epi32(
@@ -46,8 +47,8 @@ ALWAYS_INLINE vec sums_from(const int first, const vec sums[SUM_VECTORS]) {
 #endif
 }
 
-/* y [rows, outs], rows y_row elements apart, = the lane sums of v [rows * outs], and bias [outs] (or NULL),
-   and y itself to accumulate. */
+/* Writes the lane sums of v [rows * outs], plus bias [outs] (or NULL), to y [rows, outs], with rows y_row
+   elements apart. */
 ALWAYS_INLINE void write_row_sums(const int rows, const int outs, const vec *v, const real *bias, real *y,
                                   int64_t y_row, bool accumulate) {
   vec sums[SUM_VECTORS] = {0};

@@ -33,7 +33,7 @@ _Static_assert(STRIP *GROUP <= MOST_SUMS, "a tile's sums are written at once");
    both BF16, with BF16 dot products. */
 typedef enum skinny_kind { SKINNY_REAL, SKINNY_F16, SKINNY_BF16, SKINNY_BF16_DOT } skinny_kind;
 
-/* Independent chains of sums. If weights are widened, a step has two vectors of them, because one chain
+/* Returns the number of independent chains of sums. It is two if weights are widened, because a single chain
    would be slower than memory. */
 ALWAYS_INLINE int skinny_chains(const skinny_kind kind) {
   return kind == SKINNY_F16 || kind == SKINNY_BF16 ? 2 : 1;
@@ -50,8 +50,8 @@ typedef struct skinny_call {
   bool accumulate;
 } skinny_call;
 
-/* Before a part is read, prefetches into L2 the first weights of the product after it. The loops only
-   prefetch what follows their own rows, and these weights are elsewhere. */
+/* Prefetches into L2 the first weights of the product after a part. The loops prefetch only what follows
+   their own rows, and these weights are elsewhere. */
 static inline void skinny_prefetch_after(const skinny_call *call, const product_part *part) {
   if (!part->after) return;
   const char *weight = part->after->weight;
@@ -59,7 +59,7 @@ static inline void skinny_prefetch_after(const skinny_call *call, const product_
   for (size_t at = 0; at < bytes && at < PREFETCH_AFTER; at += LINE) __builtin_prefetch(weight + at, 0, 2);
 }
 
-/* A call for one of its products. */
+/* Returns a call for one of its products. */
 static inline skinny_call skinny_call_of(const skinny_call *call, const ch_product *product) {
   skinny_call own = *call;
   own.out = product->out, own.weight = product->weight, own.bias = product->bias, own.y = product->y;
@@ -90,7 +90,7 @@ ALWAYS_INLINE vec add_products(const skinny_kind kind, vec sum, vec w, vec x) {
 }
 #endif
 
-/* The elements at `from`: a whole vector, or `left` elements and zeros. */
+/* Loads a whole vector, or `left` elements and zeros. */
 ALWAYS_INLINE vec load_skinny_weights(const skinny_kind kind, const char *from, int64_t left) {
   if (kind == SKINNY_BF16_DOT) return load_pairs(from, left);
   if (kind == SKINNY_F16) return load_f16((const uint16_t *)(const void *)from, left);
@@ -103,14 +103,14 @@ ALWAYS_INLINE vec load_skinny_x(const skinny_kind kind, const char *from, int64_
   return load_some((const real *)(const void *)from, left);
 }
 
-/* The weights that a tile prefetches while it runs, some rows of each: `next` comes next, and `later`, which
-   comes after that, goes into L2, because L1 can wait for few lines at a time. */
+/* The weights that a tile prefetches while it runs, some rows of each. `next` comes next. `later` comes after
+   that and is prefetched into L2, because L1 can wait for few lines at a time. */
 typedef struct skinny_ahead {
   const char *next, *later;
 } skinny_ahead;
 
-/* Row r of up to six, of which the first and the fourth have an address: so few addresses fit in
-   registers. */
+/* Returns the address of row r of up to six. It is computed from the address of the first or fourth row; two
+   addresses fit in registers. */
 ALWAYS_INLINE const char *skinny_row(const char *first, const char *fourth, size_t row_bytes, const int r) {
   return r < 3 ? first + (size_t)r * row_bytes : fourth + (size_t)(r - 3) * row_bytes;
 }
@@ -156,7 +156,7 @@ ALWAYS_INLINE void skinny_tile_step(const skinny_kind kind, const int rows, cons
     }
 }
 
-/* Where a piece of a strip begins: at weight row `out`, at element `from`. */
+/* The beginning of a piece of a strip: weight row `out`, element `from`. */
 typedef struct skinny_spot {
   int64_t out, from;
 } skinny_spot;
@@ -166,7 +166,8 @@ typedef struct skinny_place {
   int64_t row, out;
 } skinny_place;
 
-/* Bytes of x from one row of a tile to the next, and from one step to the next. */
+/* Returns the bytes of x from one row of a tile to the next. skinny_x_step returns those from one step to the
+   next. */
 ALWAYS_INLINE size_t skinny_x_row(const skinny_kind kind, const skinny_call *c) {
   return kind == SKINNY_BF16_DOT ? LINE : c->x_bytes;
 }
@@ -175,7 +176,7 @@ ALWAYS_INLINE size_t skinny_x_step(const skinny_kind kind, const int rows) {
   return kind == SKINNY_BF16_DOT ? (size_t)rows * LINE : (size_t)skinny_step(kind) * skinny_x_size(kind);
 }
 
-/* The address of element i of row `row`. i begins a step, and `row` begins a tile of `rows` rows. */
+/* Returns the address of element i of row `row`. i begins a step, and `row` begins a tile of `rows` rows. */
 ALWAYS_INLINE const char *skinny_x_at(const skinny_kind kind, const int rows, const skinny_call *c,
                                       int64_t row, int64_t i) {
   if (kind != SKINNY_BF16_DOT) return c->x + (size_t)row * c->x_bytes + (size_t)i * skinny_x_size(kind);
@@ -219,7 +220,7 @@ ALWAYS_INLINE void skinny_tile_write(const skinny_kind kind, const int rows, con
                  c->accumulate);
 }
 
-/* Elements from ... to - 1 of a tile. The sums are carried from piece to piece. */
+/* Adds elements from ... to - 1 of a tile. The sums are carried from piece to piece. */
 ALWAYS_INLINE void skinny_tile(const skinny_kind kind, const int rows, const int outs, const int prefetched,
                                const skinny_call *c, skinny_place at, int64_t from, int64_t to,
                                skinny_ahead ahead, vec *kept) {
@@ -236,15 +237,15 @@ ALWAYS_INLINE void skinny_tile(const skinny_kind kind, const int rows, const int
   for (int j = 0; j < sums; j++) kept[j] = sum[j];
 }
 
-/* The piece of weights that comes after one. */
+/* Returns the piece of weights after `spot`. */
 ALWAYS_INLINE skinny_spot skinny_after(const skinny_call *c, const int outs, int64_t piece,
                                        skinny_spot spot) {
   if (spot.from + piece < c->in) return (skinny_spot){spot.out, spot.from + piece};
   return (skinny_spot){spot.out + outs, 0};
 }
 
-/* The memory that tile g of a piece prefetches: its share of the next piece and of the one after it. An only
-   tile prefetches all of the next piece. */
+/* Returns the memory that tile g of a piece prefetches: its share of the next piece and of the one after it.
+   If there is only one tile, it prefetches the whole next piece. */
 ALWAYS_INLINE skinny_ahead skinny_prefetched(const skinny_kind kind, const int outs, const int prefetched,
                                              const skinny_call *c, int64_t piece, skinny_spot spot,
                                              int groups, int g) {
@@ -284,7 +285,8 @@ ALWAYS_INLINE void skinny_piece(const skinny_kind kind, const int outs, const in
   }
 }
 
-/* The length of a piece: so many elements of all rows of x stay in L1 while the weights stream by. */
+/* Returns the length of a piece. That many elements of all rows of x stay in L1 while the weights stream
+   by. */
 static inline int64_t skinny_piece_length(const skinny_kind kind, const skinny_call *c) {
   if (c->rows <= GROUP || c->rows > MOST_KEPT) return c->in;
   const int64_t size = (int64_t)skinny_x_size(kind);
@@ -304,7 +306,7 @@ ALWAYS_INLINE void skinny_strips(const skinny_kind kind, const int outs, const i
                    c->in - from < piece ? c->in : from + piece, kept);
 }
 
-/* A single row of x: weights are read in their order in memory, and only the chains of sums stay in
+/* Computes a single row of x. It reads weights in their order in memory and keeps only the chains of sums in
    registers. */
 ALWAYS_INLINE void skinny_one(const skinny_kind kind, const skinny_call *c, int64_t first, int64_t last) {
   const int step = skinny_step(kind);
@@ -327,8 +329,8 @@ ALWAYS_INLINE void skinny_one(const skinny_kind kind, const skinny_call *c, int6
   }
 }
 
-/* Weight rows first ... last - 1. With two rows of x that fit in L1 it is faster to read them one by one, in
- * their order in memory. */
+/* Computes weight rows first ... last - 1. Two rows of x that fit in L1 are faster one by one, because
+   weights are then read in their order in memory. */
 ALWAYS_INLINE void skinny_range(const skinny_kind kind, const skinny_call *c, int64_t first, int64_t last) {
   enum { MOST = STRIP < MOST_PREFETCHED ? STRIP : MOST_PREFETCHED };
   if (c->rows == 1) {

@@ -24,8 +24,8 @@ ALWAYS_INLINE void add_outer(const int vectors, const bool by_columns, const boo
   }
 }
 
-/* A small tile has few sums, and each would wait for its last addition. If registers are left, the products
-   of even and odd p are summed apart. */
+/* Computes one tile in registers. A small tile has few sums, and each addition would wait for the last one.
+   If registers are left, products of even and odd p are summed separately. */
 ALWAYS_INLINE void register_tile(const int vectors, const bool by_columns, const bool bf16_dot, int rows,
                                  int64_t k, const real *a, int64_t stride, const real *b, int64_t ldb,
                                  real *c, int64_t ldc, bool accumulate) {
@@ -83,7 +83,7 @@ TILE_FUNCTION(tile_bf16_dot_columns, true, true)
 /* p at once where an operand must be copied first. */
 enum { CHUNK = 128 };
 
-/* Up to TILE_ROWS rows of C and any number of whole vectors; A in any layout. */
+/* Computes up to TILE_ROWS rows of C and any number of whole vectors. A may have any layout. */
 static void row_strip(int64_t vectors, int rows, int64_t k, const real *a, int64_t a_row, int64_t a_column,
                       const real *b, int64_t ldb, real *c, int64_t ldc, bool accumulate) {
   if (a_column != 1 && (a_row != 1 || rows < TILE_ROWS)) {
@@ -106,7 +106,7 @@ static void row_strip(int64_t vectors, int rows, int64_t k, const real *a, int64
          a_column == 1 ? a_row : a_column, b + j * VL, ldb, c + j * VL, ldc, accumulate);
 }
 
-/* The last n < VL columns: B's are copied into whole vectors, C's are added from one. */
+/* Computes the last n < VL columns. B's are copied into whole vectors, and C's are added from one. */
 static void last_columns(int64_t m, int64_t n, int64_t k, const real *a, int64_t a_row, int64_t a_column,
                          const real *b, int64_t ldb, real *c, int64_t ldc, bool accumulate) {
   real lines[CHUNK][VL], sums[TILE_ROWS][VL];

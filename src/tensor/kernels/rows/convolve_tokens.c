@@ -7,7 +7,7 @@
 #include "tensor/kernels/vector/math.h"
 #include "tensor/kernels/vector/partials.h"
 
-/* Row j: the weights of the tokens j places back. */
+/* Transposes the weights: row j has those of the tokens j places back. */
 static void turn_weights(const ch_short_conv *a, real *rows) {
   for (int64_t c = 0; a->weight && c < a->channels; c++)
     for (int64_t j = 0; j < a->taps; j++)
@@ -19,7 +19,7 @@ static real *states_of(const ch_short_conv *a, int64_t sequence) {
   return (real *)a->states + (a->order ? a->order[sequence] : sequence) * a->state_stride;
 }
 
-/* The row of x that is j places before token t, or NULL where it is zero. */
+/* Returns the row of x j places before token t, or NULL if it is zero. */
 static const real *row_before(const ch_short_conv *a, int64_t sequence, int64_t t, int64_t j) {
   const int64_t start = a->document_start ? a->document_start[sequence * a->length + t] : 0;
   if (t - j >= start) return (const real *)a->x + (sequence * a->length + t - j) * a->channels;
@@ -27,7 +27,7 @@ static const real *row_before(const ch_short_conv *a, int64_t sequence, int64_t 
   return states_of(a, sequence) + (a->taps - 1 + t - j) * a->channels;
 }
 
-/* The rows that token t sees, newest first; returns how many. */
+/* Lists the rows that token t sees, newest first, and returns their number. */
 static int64_t rows_seen(const ch_short_conv *a, int64_t row, const real *rows[CH_MAX_CONV_TAPS]) {
   const int64_t sequence = row / a->length, t = row % a->length;
   int64_t seen = 0;
@@ -70,7 +70,7 @@ void KERNEL(short_conv_forward)(const ch_short_conv *a) {
             forward_rows(a, weights, first, last));
 }
 
-/* The last taps - 1 rows of every sequence. Where it is shorter than that, older rows move up. */
+/* Saves the last taps - 1 rows of every sequence. If a sequence is shorter than that, older rows move up. */
 void KERNEL(short_conv_keep)(const ch_short_conv *a) {
   const int64_t kept = a->taps - 1, own = a->length < kept ? a->length : kept, older = kept - own;
   for (int64_t s = 0; s < a->sequences; s++) {
@@ -84,7 +84,7 @@ void KERNEL(short_conv_keep)(const ch_short_conv *a) {
 
 /* --- backward ------------------------------------------------------------------------------------------- */
 
-/* dz of row r, which is dy silu'(z), and its part of the weights' gradient: dw_j += dz x_{t-j}. */
+/* Computes dz = dy silu'(z) of row r, and adds to the gradient of the weights: dw_j += dz x_{t-j}. */
 static void row_gradient(const ch_short_conv *a, const real *weights, const void *dy, int64_t r, real *dz,
                          real *dweights) {
   const real *rows[CH_MAX_CONV_TAPS];
@@ -99,7 +99,7 @@ static void row_gradient(const ch_short_conv *a, const real *weights, const void
   }
 }
 
-/* dx_t = sum over j of w_j dz_{t+j}, of the tokens that see t. */
+/* dx_t = sum over j of w_j dz_{t+j}, over the tokens that see t. */
 static void write_row(const ch_short_conv *a, const real *weights, const real *ring, int64_t r, real *dx,
                       bool accumulate) {
   const int64_t t = r % a->length;
@@ -116,8 +116,8 @@ static void write_row(const ch_short_conv *a, const real *weights, const real *r
   }
 }
 
-/* Rows first ... last - 1 from the last on: a ring holds dz of the rows after, some of which are another
-   part's. */
+/* Computes rows first ... last - 1, starting with the last. A ring holds dz of the rows after them, some of
+   which belong to another part. */
 static void backward_rows(const ch_short_conv *a, const ch_short_conv_gradient *g, const real *weights,
                           int64_t first, int64_t last, real *ring, real *dweights) {
   int64_t end = last + a->taps - 1 < a->sequences * a->length ? last + a->taps - 1 : a->sequences * a->length;

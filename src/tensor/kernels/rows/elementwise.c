@@ -72,7 +72,7 @@ void KERNEL(sum_rows)(const ch_team *team, int64_t rows, int64_t n, const void *
   }
 }
 
-/* Elements of the vectors first … last-1 of n. */
+/* Computes the vectors first … last-1 of n elements. */
 static void swiglu_range(int64_t first, int64_t last, int64_t n, const real *gate, const real *up, real *y) {
   for (int64_t i = first * VL; i < last * VL; i += VL) {
     vec g = load_some(gate + i, n - i), u = load_some(up + i, n - i);
@@ -127,13 +127,13 @@ void KERNEL(gelu_backward)(const ch_team *team, int64_t n, const void *x, const 
   }
 }
 
-/* Where the gate is 0 or 1 already, so that no square overflows. */
+/* Clamps x to the range outside which the gate is 0 or 1, so that no square overflows. */
 ALWAYS_INLINE vec within_steps(vec x) {
   return vec_min(splat(30), vec_max(splat(-30), x));
 }
 
-/* tanh's approximation of GELU is x s(2 z) with z = sqrt(2/pi) (x + 0.044715 x^3), as (1 + tanh z) / 2 = s(2
-   z). */
+/* The tanh approximation of GELU is x s(2 z) with z = sqrt(2/pi) (x + 0.044715 x^3), because (1 + tanh z) / 2
+   = s(2 z). */
 ALWAYS_INLINE vec tanh_gate(vec x) {
   const real slope = (real)1.5957691216057308; /* 2 sqrt(2 / pi) */
   x = within_steps(x);
@@ -190,7 +190,7 @@ void KERNEL(soft_cap_backward)(const ch_team *team, int64_t n, double cap, const
   }
 }
 
-/* In 64 parts whatever the number of threads, so that the sum does not depend on it. */
+/* Adds 64 parts whatever the number of threads, so that the sum does not depend on it. */
 double KERNEL(sum_squares)(const ch_team *team, int64_t n, const void *x) {
   enum { PARTS = 64, LANES = 16 };
   double partial[PARTS];

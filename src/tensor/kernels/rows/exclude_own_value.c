@@ -16,8 +16,8 @@ static real inverse_norm(int64_t n, const real *v) {
   return 1 / (norm > LEAST_NORM ? norm : LEAST_NORM);
 }
 
-/* to = (+=) y - (y . v) / |v|^2 v. Where y is v, as it is for the first token of a text, the quotient is 1
-   and nothing is left, not even rounding: a norm behind this would amplify it. */
+/* to = (+=) y - (y . v) / |v|^2 v. If y = v, as for the first token of a text, the quotient is exactly 1 and
+   nothing remains. Rounding errors would matter, because a norm after this would amplify them. */
 static void leave_out(int64_t n, const real *y, const real *v, real *to, bool accumulate) {
   real square = dot(n, v, v), least = LEAST_NORM * LEAST_NORM;
   vec along = splat(dot(n, y, v) / (square > least ? square : least));
@@ -40,9 +40,8 @@ void KERNEL(exclude_forward)(const ch_team *team, int64_t rows, int64_t heads, i
             exclude_rows(first, last, heads, groups, dim, y, v, z));
 }
 
-/* With u = v / |v|, z = y - (y . u) u has the gradients dy = dz - (dz . u) u and
-   du = -(dz . u) y - (y . u) dz, of which dv = (du - (du . u) u) / |v|; a norm that is taken for LEAST_NORM
-   does not depend on v. */
+/* With u = v / |v|, z = y - (y . u) u has the gradients dy = dz - (dz . u) u and du = -(dz . u) y - (y . u)
+   dz. This gives dv = (du - (du . u) u) / |v|. A norm clamped to LEAST_NORM does not depend on v. */
 static void add_value_gradient(int64_t n, const real *y, const real *v, real scale, const real *dz,
                                real *dv) {
   real of_z = dot(n, dz, v) * scale, of_y = dot(n, y, v) * scale;

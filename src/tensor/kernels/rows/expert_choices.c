@@ -5,7 +5,7 @@ void KERNEL(count_choices)(int64_t n, const int32_t *chosen, int64_t *load) {
   for (int64_t i = 0; i < n; i++) load[chosen[i]]++;
 }
 
-/* A counting sort. */
+/* Sorts by counting. */
 void KERNEL(sort_choices)(int64_t n, int64_t active, int64_t experts, const int32_t *chosen, int64_t *first,
                           int32_t *choice, int32_t *token, int32_t *place) {
   for (int64_t e = 0; e <= experts; e++) first[e] = 0;

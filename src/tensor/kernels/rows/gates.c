@@ -2,7 +2,7 @@
 #include "tensor/kernels/vector/math.h"
 #include "tensor/kernels/vector/partials.h"
 
-/* Rows first … last-1 of [rows, n]; b repeats every b_rows rows of n (0: never). */
+/* Multiplies rows first … last-1 of [rows, n]. If `repeated`, b has a single row for all of them. */
 static void mul_rows(int64_t first, int64_t last, int64_t n, const real *a, const real *b, bool repeated,
                      real *y, bool accumulate) {
   for (int64_t r = first; r < last; r++) {
@@ -73,7 +73,7 @@ void KERNEL(sigmoid_gate_backward)(const ch_team *team, int64_t n, double scale,
   }
 }
 
-/* y[r, p, :] = a[r, p, :] - lambda[p] b[r, p, :]; one lambda serves all groups where `single`. */
+/* y[r, p, :] = a[r, p, :] - lambda[p] b[r, p, :]; if `single`, one lambda serves all groups. */
 static void subtract_rows(int64_t first, int64_t last, int64_t groups, int64_t width, const real *a,
                           const real *b, const real *lambda, bool single, real *y) {
   for (int64_t r = first; r < last; r++)
@@ -93,7 +93,7 @@ void KERNEL(subtract_scaled_forward)(const ch_team *team, int64_t rows, int64_t 
             subtract_rows(first, last, groups, width, a, b, lambda, single, y));
 }
 
-/* db and one thread's part of dlambda. */
+/* Computes db and one thread's part of dlambda. */
 static void subtract_backward_rows(int64_t first, int64_t last, int64_t groups, int64_t width, const real *b,
                                    const real *lambda, bool single, const real *dy, real *db, bool accumulate,
                                    real *partial) {
@@ -161,7 +161,8 @@ void KERNEL(diff_lambda_forward)(int64_t n, const void *const vectors[4], double
   ((real *)exponentials)[1] = (real)second;
 }
 
-/* The gradient of vector `which` is the other of its pair times plus or minus the pair's exponential. */
+/* Computes the gradient of vector `which`: the other vector of its pair times plus or minus the pair's
+   exponential. */
 void KERNEL(diff_lambda_backward)(int64_t n, int which, const void *partner, const void *exponentials,
                                   const void *dlambda, void *gradient, bool accumulate) {
   real factor = *(const real *)dlambda * ((const real *)exponentials)[which / 2] * (which < 2 ? 1 : -1);

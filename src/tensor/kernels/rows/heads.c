@@ -13,7 +13,7 @@ typedef struct mix_call {
   bool accumulate;
 } mix_call;
 
-/* A vector of `heads` out heads from g on: what is loaded serves all of them. */
+/* Computes a vector of `heads` output heads from g on. They share each loaded vector of x. */
 ALWAYS_INLINE void mix_vector(const mix_call *c, const int heads, int64_t g, const real *x, real *y) {
   vec sum[MIXED_TOGETHER];
   for (int k = 0; k < heads; k++) sum[k] = c->accumulate ? load(y + k * c->dim) : splat(0);
@@ -25,7 +25,7 @@ ALWAYS_INLINE void mix_vector(const mix_call *c, const int heads, int64_t g, con
   for (int k = 0; k < heads; k++) store(y + k * c->dim, sum[k]);
 }
 
-/* Like mix_vector, for heads of whole vectors. */
+/* Mixes rows first … last-1 if heads are whole vectors. */
 static void mix_whole_rows(const mix_call *c, int64_t first, int64_t last) {
   for (int64_t r = first; r < last; r++) {
     const real *x = c->x + r * c->in_heads * c->dim;
@@ -67,7 +67,7 @@ void KERNEL(head_mix)(const ch_team *team, int64_t rows, int64_t in_heads, int64
             mix_rows(&call, first, last));
 }
 
-/* One thread's part of dmix [out_heads, in_heads] += sum over rows of dy[g] . x[j]. */
+/* Adds one thread's part of dmix [out_heads, in_heads] += sum over rows of dy[g] . x[j]. */
 static void mix_products(int64_t first, int64_t last, int64_t in_heads, int64_t out_heads, int64_t dim,
                          const real *x, const real *dy, real *partial) {
   for (int64_t r = first; r < last; r++)
@@ -104,7 +104,7 @@ void KERNEL(head_mix_gradient)(const ch_team *team, int64_t rows, int64_t in_hea
   }
 }
 
-/* A row's slice of every head, y (+)= x, from one layout to another. */
+/* Copies or adds a row's slice of every head from one layout to another. */
 ALWAYS_INLINE void copy_slices(const ch_dtype dtype, const bool accumulate, const ch_head_slices *from,
                                const ch_head_slices *to, int64_t first, int64_t last, int64_t heads,
                                int64_t width) {

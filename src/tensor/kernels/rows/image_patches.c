@@ -1,7 +1,7 @@
 /* Square patches of images, each flattened to a row: channel by channel, line by line. */
 #include "tensor/kernels/vector/variant.h"
 
-/* Rows first … last-1 of the patches of all images. */
+/* Copies rows first … last-1 of the patches of all images. */
 static void take_patches(int64_t first, int64_t last, int64_t channels, int64_t size, int64_t patch,
                          const float *x, real *y) {
   int64_t side = size / patch, each = side * side;

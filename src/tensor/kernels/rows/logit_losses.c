@@ -13,7 +13,7 @@ static real row_max(const real *x, int64_t n) {
   return result;
 }
 
-/* The sum of e^(x - max); keeps the terms in `terms` unless it is NULL. */
+/* Returns the sum of e^(x - max), and stores the terms in `terms` unless it is NULL. */
 ALWAYS_INLINE real row_exp_sum(const real *x, int64_t n, real max, real *terms) {
   vec sum[2] = {{0}, {0}};
   int64_t i = 0;
@@ -32,14 +32,14 @@ ALWAYS_INLINE real row_exp_sum(const real *x, int64_t n, real max, real *terms) 
   return total;
 }
 
-/* The mean, for targets that are not one-hot. */
+/* Returns the mean, for targets that are not one-hot. */
 static real row_mean(const real *x, int64_t n) {
   double sum = 0;
   for (int64_t i = 0; i < n; i++) sum += (double)x[i];
   return (real)(sum / (double)n);
 }
 
-/* x = e^(x - max) times the slope of the soft cap that gave x; returns that slope at `at`. */
+/* Multiplies e^(x - max) by the slope of the soft cap that gave x. Returns that slope at `at`. */
 static real cap_row(real *x, int64_t n, real max, real cap, int64_t at) {
   const real slope = soft_cap_slope(splat(x[at]), cap)[0];
   for (int64_t i = 0; i < n; i += VL) {

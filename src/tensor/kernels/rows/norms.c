@@ -1,7 +1,8 @@
 /* RMSNorm and LayerNorm, forward and backward, row by row. */
 #include "tensor/kernels/vector/partials.h"
 
-/* Sums over a row in four vectors, so that additions need not wait for each other. */
+/* Returns the sum of (x - mean)^2. Four vectors are summed separately so that additions do not wait for each
+   other. */
 ALWAYS_INLINE real sum_of_squares(const real *x, int64_t n, real mean) {
   vec sum[4] = {{0}, {0}, {0}, {0}};
   int64_t i = 0;
@@ -30,8 +31,7 @@ ALWAYS_INLINE real sum_of(const real *x, int64_t n) {
   return total;
 }
 
-/* Sums, roots and products of several rows in turn: the root of one row need not wait for the sum of the
-   next. */
+/* Normalises several rows at a time, so that the root of one row does not wait for the sum of the next. */
 static void rmsnorm_rows(int64_t first, int64_t last, int64_t n, int64_t slices, const real *x,
                          const real *weight, double eps, real *y, real *rstd) {
   enum { TOGETHER = 16 };

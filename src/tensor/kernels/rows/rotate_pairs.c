@@ -22,7 +22,7 @@ void KERNEL(rope_table)(const ch_team *team, int64_t rows, int64_t rotary, const
             table_rows(first, last, half, positions, frequencies, table));
 }
 
-/* Pairs (i, i + half). sign is -1 to turn back. */
+/* Rotates the pairs (i, i + half). sign is -1 to rotate back. */
 ALWAYS_INLINE void turn_half(int64_t half, const real *c, const real *s, real sign, const real *x, real *y,
                              bool accumulate) {
   for (int64_t i = 0; i < half; i += VL) {
@@ -43,13 +43,14 @@ ALWAYS_INLINE void turn_half(int64_t half, const real *c, const real *s, real si
 #define LOWER_TWICE(lane, unit) ((lane) / 2 + 0 * (unit))
 #define UPPER_TWICE(lane, unit) (VL / 2 + (lane) / 2 + 0 * (unit))
 
-/* The pairs of one vector: a' = a cosine - b sine, b' = b cosine + a sine. The sines of a have a minus. */
+/* Rotates the pairs of one vector: a' = a cosine - b sine, b' = b cosine + a sine. The sines of a are
+   negated. */
 ALWAYS_INLINE void turn_pairs(const real *x, real *y, vec cosine, vec sine, int64_t left, bool accumulate) {
   vec v = load_some(x, left);
   put(y, vec_fma(SHUFFLE(v, v, SWAPPED_LANE, 0), sine, v * cosine), left, accumulate);
 }
 
-/* Pairs (2i, 2i + 1) of all heads of a row. The heads begin `stride` elements apart. */
+/* Rotates the pairs (2i, 2i + 1) of all heads of a row. The heads begin `stride` elements apart. */
 ALWAYS_INLINE void turn_interleaved(int64_t half, const real *c, const real *s, real sign, int64_t heads,
                                     int64_t stride, const real *x, real *y, bool accumulate) {
   vec signs = {0};
@@ -126,7 +127,7 @@ void KERNEL(rope_levels)(int64_t rotary, const double *frequencies, void *levels
       }
 }
 
-/* sum = the angles of a plus those of b; sum may be a. */
+/* Adds the angles of a and b; sum may be a. */
 ALWAYS_INLINE void add_angles(int64_t half, const real *a, const real *b, real *sum) {
   for (int64_t i = 0; i < half; i += VL) {
     int64_t left = half - i;
@@ -137,7 +138,7 @@ ALWAYS_INLINE void add_angles(int64_t half, const real *a, const real *b, real *
   }
 }
 
-/* The angles of all digits of a position but the lowest. */
+/* Computes the sum of the angles of all digits of a position except the lowest. */
 static void high_angles(int64_t position, int64_t rotary, const real *levels, real *base) {
   int64_t rest = position / CH_ROPE_LEVEL;
   const real *level = levels + CH_ROPE_LEVEL * rotary;
@@ -156,7 +157,7 @@ ALWAYS_INLINE void widen_row(const ch_dtype dtype, const char *x, int64_t n, rea
   if (i < n) store_part(y + i, load_state(dtype, x, i, n - i), n - i);
 }
 
-/* Row t of x, whatever its type, becomes a row of y. */
+/* Converts row t of x, of any type, to a row of y. */
 static void take_row(const ch_rope_states *c, int64_t t, real *y) {
   int64_t n = c->heads * c->head_dim;
   const char *x = (const char *)c->x + t * c->x_stride * state_size(c->x_dtype);
@@ -168,7 +169,7 @@ static void take_row(const ch_rope_states *c, int64_t t, real *y) {
     widen_row(CH_KERNEL_DTYPE, x, n, y);
 }
 
-/* Row t in the half layout: angles are summed in registers and serve all heads at once. */
+/* Rotates a row in the half layout. Angles are summed in registers, once for all heads. */
 ALWAYS_INLINE void turn_half_state(const ch_dtype dtype, const ch_rope_states *c, const real *base,
                                    const real *level, const char *x, real *y) {
   const int64_t half = c->rotary / 2, kept = c->head_dim - c->rotary, size = state_size(dtype);

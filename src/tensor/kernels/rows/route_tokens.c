@@ -13,7 +13,7 @@ static void softmax(int64_t n, const real *logits, real *p) {
   for (int64_t e = 0; e < n; e++) p[e] /= sum;
 }
 
-/* The `active` largest of n scores, largest first; of equal ones the first. */
+/* Chooses the `active` largest of n scores, largest first. The first of equal scores wins. */
 static void choose_row(int64_t n, int64_t active, const real *score, int32_t *chosen) {
   bool taken[CH_MAX_EXPERTS] = {false};
   for (int64_t j = 0; j < active; j++) {
@@ -29,12 +29,12 @@ static void sigmoid(int64_t n, const real *logits, real *p) {
   for (int64_t e = 0; e < n; e += VL) store_some(p + e, vec_sigmoid(load_some(logits + e, n - e)), n - e);
 }
 
-/* The router's function of a row of logits. */
+/* Computes the scores of a row of logits. */
 static void score_row(const ch_routing_rule *rule, const real *logits, real *score) {
   (rule->sigmoid ? sigmoid : softmax)(rule->experts, logits, score);
 }
 
-/* The best score of a group, or the sum of its best two. */
+/* Returns the best score of a group, or the sum of its best two. */
 static real score_of_group(int64_t size, const real *score, bool of_two) {
   real best = score[0], second = -INFINITY;
   for (int64_t e = 1; e < size; e++)
@@ -46,7 +46,7 @@ static real score_of_group(int64_t size, const real *score, bool of_two) {
   return of_two ? best + second : best;
 }
 
-/* Takes experts outside of the best groups out of the choice. */
+/* Excludes experts outside of the best groups. */
 static void keep_best_groups(const ch_routing_rule *rule, real *score) {
   real of_group[CH_MAX_EXPERTS];
   int32_t best[CH_MAX_EXPERTS];
@@ -82,7 +82,7 @@ void KERNEL(choose_experts)(const ch_team *team, int64_t rows, const ch_routing_
 /* Avoids a division by zero if all sigmoids are zero, as in DeepSeek's code. */
 #define TINY ((real)1e-20)
 
-/* Weights of the chosen experts, without the scale. */
+/* Computes the weights of the chosen experts, without the scale. */
 static void route_row(const ch_routing_rule *rule, const real *logits, const int32_t *chosen, real *weights) {
   real all[CH_MAX_EXPERTS];
   for (int64_t j = 0; j < rule->active; j++) weights[j] = logits[chosen[j]];
@@ -124,7 +124,8 @@ static real add_softmax_gradient(int64_t n, const real *p, const real *d, real *
   return inner;
 }
 
-/* Gradients of the chosen logits whose sigmoids s, or s / (sum of s), have the gradients d. */
+/* Computes the gradients of the chosen logits if their sigmoids s, or s / (sum of s), have the gradients
+   d. */
 static void sigmoid_gradient(const ch_routing_rule *rule, const real *logits, const int32_t *chosen,
                              const real *d, real *gradient) {
   real s[CH_MAX_EXPERTS], sum = 0, inner = 0;
@@ -139,8 +140,8 @@ static void sigmoid_gradient(const ch_routing_rule *rule, const real *logits, co
   }
 }
 
-/* The gradient of one row's logits: from the gradients of its weights, and from `pull` on every expert's
-   probability (or NULL). Returns the sum of the pulls, each times its probability. */
+/* Computes the gradient of one row's logits from the gradients of its weights, and from `pull` on every
+   expert's probability (or NULL). Returns the sum of the pulls, each times its probability. */
 static real route_gradient(const ch_routing_rule *rule, const real *logits, const int32_t *chosen,
                            const real *dweights, const real *pull, real *gradient) {
   int64_t experts = rule->experts, active = rule->active;

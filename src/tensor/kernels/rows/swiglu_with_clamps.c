@@ -28,13 +28,13 @@ void KERNEL(clamped_swiglu_forward)(const ch_team *team, int64_t rows, int64_t n
   FOR_RANGE(rows, rows > 1 && rows * n >= CH_PARALLEL_ELEMENTS, clamped_range(first, last, &all, y));
 }
 
-/* Where the gradients of a call go, and whether they are added. */
+/* The addresses of a call's gradients, and whether they are added. */
 typedef struct glu_gradients {
   real *gate, *up, *scale; /* or NULL */
   bool accumulate_gate, accumulate_up;
 } glu_gradients;
 
-/* (g s(a g))' = s (1 + a g (1 - s)); behind a limit there is no slope. */
+/* (g s(a g))' = s (1 + a g (1 - s)). Past a limit the slope is 0. */
 static void clamped_back_range(int64_t first, int64_t last, const glu_rows *rows, const real *dy,
                                const glu_gradients *to) {
   const vec limit = splat(rows->limit), zero = splat(0);

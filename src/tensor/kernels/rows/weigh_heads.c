@@ -9,7 +9,7 @@ static void scaled_softmax(int64_t n, const real *x, real scale, real *y) {
   for (int64_t i = 0; i < n; i++) y[i] *= scale / sum;
 }
 
-/* The gradient of x from y = scale * softmax(x) and dy. */
+/* Computes the gradient of x from y = scale * softmax(x) and dy. */
 static void softmax_back(int64_t n, const real *y, real scale, const real *dy, real *dx, bool accumulate) {
   real inner = 0;
   for (int64_t i = 0; i < n; i++) inner = real_fma(y[i], dy[i], inner);
@@ -19,7 +19,7 @@ static void softmax_back(int64_t n, const real *y, real scale, const real *dy, r
   }
 }
 
-/* The weights of the two stages of row r. */
+/* Computes the weights of the two stages of row r. */
 static void find_stages(const ch_head_weights *a, int64_t r, real stage[2]) {
   stage[0] = stage[1] = 1;
   if (a->stage_logits) scaled_softmax(2, (const real *)a->stage_logits + 2 * r, 2, stage);
@@ -51,7 +51,7 @@ void KERNEL(head_weights_forward)(const ch_head_weights *args, void *weights) {
             weigh_rows(first, last, args, weights));
 }
 
-/* The gradient of row r's weights of shared heads goes through `u` [shared] and `du` [shared]. */
+/* Computes the gradient of row r's weights of shared heads. Returns the gradient of the stage's weight. */
 static real shared_back(const ch_head_weights *a, const ch_head_weights_gradient *g, int64_t r, real stage,
                         const real *dy) {
   real along = 0, u[CH_MAX_EXPERTS], du[CH_MAX_EXPERTS];

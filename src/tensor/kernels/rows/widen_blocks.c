@@ -1,7 +1,7 @@
 /* Block-quantised values to reals. */
 #include "tensor/kernels/vector/quantised_blocks.h"
 
-/* One group of 32, or of 16: y = scale * (q - zero) - least. */
+/* Widens a group of 32 or 16: y = scale * (q - zero) - least. */
 static inline void widen_group(int count, const int8_t *restrict q, int zero, float scale, float least,
                                real *restrict y) {
   for (int i = 0; i < count; i++) y[i] = (real)(scale * (float)(q[i] - zero) - least);

@@ -20,7 +20,7 @@ static inline float float_from_bf16(uint16_t half) {
   return float_of_bits((uint32_t)half << 16);
 }
 
-/* Nearest even; a NaN keeps its sign and top bits and becomes quiet. */
+/* Rounds to nearest even. A NaN keeps its sign and top bits and becomes quiet. */
 static inline uint16_t bf16_from_float(float value) {
   uint32_t bits = bits_of_float(value);
   uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
@@ -40,7 +40,8 @@ static inline float float_from_f16(uint16_t half) {
   return float_of_bits(bits | sign);
 }
 
-/* Nearest even; too large a value becomes infinity, a NaN keeps its sign and top bits and becomes quiet. */
+/* Rounds to nearest even. Too large a value becomes infinity. A NaN keeps its sign and top bits and becomes
+   quiet. */
 static inline uint16_t f16_from_float(float value) {
   uint32_t bits = bits_of_float(value), sign = (bits >> 16) & 0x8000;
   bits &= 0x7fffffff;
@@ -109,7 +110,7 @@ ALWAYS_INLINE vec load_f16(const uint16_t *halves, int64_t left) {
 #endif
 
 #if defined(__AVX512BW__) && !defined(CH_KERNEL_F64)
-/* 2 VL elements of 16 bits, two in each lane; or `left` of them and zeros. */
+/* Loads 2 VL elements of 16 bits, two in each lane, or `left` of them and zeros. */
 ALWAYS_INLINE vec load_pairs(const void *from, int64_t left) {
   if (left >= 2 * VL) return (vec)_mm512_loadu_si512(from);
   return (vec)_mm512_maskz_loadu_epi16((__mmask32)((1ull << left) - 1), from);
@@ -121,8 +122,8 @@ ALWAYS_INLINE vec load_pairs(const void *from, int64_t left) {
 }
 #endif
 
-/* A double as a float that rounds to 16 bits as the double itself would: an inexact result gets an odd last
-   bit. A float stays as it is. */
+/* Rounds a double to a float that rounds to 16 bits as the double itself would: an inexact result gets an odd
+   last bit. Leaves a float unchanged. */
 static inline float narrow_odd(real value) {
 #ifdef CH_KERNEL_F64
   float nearest = (float)value;

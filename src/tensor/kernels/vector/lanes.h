@@ -46,7 +46,7 @@ ALWAYS_INLINE void interleave_units(const int unit, vec a, vec b, vec *low, vec 
   }
 }
 
-/* Lane j of v[i] <-> lane i of v[j], in log2(VL) rounds that swap ever larger squares. */
+/* Transposes: swaps lane j of v[i] and lane i of v[j], in log2(VL) rounds that swap ever larger squares. */
 ALWAYS_INLINE void transpose_lanes(vec v[VL]) {
 #pragma GCC unroll 4
   for (int unit = 1; unit < VL; unit *= 2)
@@ -63,7 +63,7 @@ ALWAYS_INLINE void transpose_lanes(vec v[VL]) {
 #define EVEN_LANE(lane, unit) (2 * (lane) + 0 * (unit))
 #define ODD_LANE(lane, unit) (2 * (lane) + 1 + 0 * (unit))
 
-/* The elements at even places of a followed by b; and below, those at odd places. */
+/* Returns the elements at even places of a followed by b; odd_lanes returns those at odd places. */
 ALWAYS_INLINE vec even_lanes(vec a, vec b) {
   return SHUFFLE(a, b, EVEN_LANE, 0);
 }
@@ -93,7 +93,7 @@ ALWAYS_INLINE __m512 sum_quarters(const vec v[4]) {
 }
 #endif
 
-/* Sums within pieces of `lanes` (a constant) lanes of as many vectors: lane j of a piece is from v[j].
+/* Sums within pieces of `lanes` (a constant) lanes, of `lanes` vectors: lane j of a piece is from v[j].
    Overwrites v. */
 ALWAYS_INLINE vec sum_pieces(const int lanes, vec *v) {
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
@@ -113,7 +113,7 @@ ALWAYS_INLINE vec sum_pieces(const int lanes, vec *v) {
   return v[0];
 }
 
-/* Lane i of the result: the sum of v[i]'s lanes. Overwrites v. */
+/* Returns the lane sum of v[i] in lane i. Overwrites v. */
 ALWAYS_INLINE vec sum_lanes(vec v[VL]) {
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
   __m512 quarters[4];
@@ -125,7 +125,7 @@ ALWAYS_INLINE vec sum_lanes(vec v[VL]) {
 #endif
 }
 
-/* Like sum_lanes, of eight vectors, for lanes 0 ... 7, in the same order of sums. Overwrites v. */
+/* Like sum_lanes for eight vectors, in lanes 0 ... 7 and the same order of sums. Overwrites v. */
 ALWAYS_INLINE vec sum_lanes_of_eight(vec *v) {
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
   __m512 sums = add_quarters(sum_quarters(v), sum_quarters(v + 4));
@@ -135,7 +135,7 @@ ALWAYS_INLINE vec sum_lanes_of_eight(vec *v) {
 #endif
 }
 
-/* sums [4] = (or +=) the sums of the lanes of four vectors. */
+/* sums [4] = (or +=) the lane sums of four vectors. */
 ALWAYS_INLINE void sum_four(vec v[4], real *sums, bool add) {
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
   __m512 quarters = sum_quarters(v);

@@ -51,7 +51,7 @@ ALWAYS_INLINE vec vec_scale(vec p, vec t, ivec t_bits) {
 #endif
 }
 
-/* The whole number nearest to x / ln 2, as a float and as integers; |x| <= 110. */
+/* Returns the whole number nearest to x / ln 2, as a float and as integers; |x| <= 110. */
 ALWAYS_INLINE vec vec_exponent(vec x, ivec *bits) {
   /* Adding 1.5 * 2^23 leaves the nearest whole number in the low bits. */
   const float magic = 12582912.0f;
@@ -82,10 +82,10 @@ ALWAYS_INLINE vec vec_exp(vec x) {
   return vec_scale(vec_exp_small(vec_reduce(x, t)), t, bits);
 }
 
-/* e^(x - base) for a softmax: x - base at most 80. Within 1.6e-7, and for values far below 1 |x| 6e-8 more,
-   of e^(x - base): nothing compared with the largest weight. In half the operations of vec_exp: the power of
-   2 in one step, its fraction by a polynomial (Remez, degree 5). 0 where x is -infinity; without AVX-512 0
-   for all below 2^-126.5. */
+/* e^(x - base) for a softmax, with x - base at most 80, in half the operations of vec_exp. The error is
+   within 1.6e-7 of the value, plus 6e-8 |x| for values far below 1: nothing compared with the largest weight.
+   The power of 2 is computed in one step, its fraction by a polynomial (Remez, degree 5). 0 if x is
+   -infinity; without AVX-512, 0 for all below 2^-126.5. */
 ALWAYS_INLINE vec vec_exp_distance(vec x, vec base) {
   const float log2e = 1.44269504088896341f;
 #if defined(__AVX512F__)
@@ -157,13 +157,13 @@ ALWAYS_INLINE vec vec_sigmoid(vec x) {
   return 1 / (1 + vec_exp(-x));
 }
 
-/* The slope of silu(x) = x s at x, for s = sigmoid(x): s (1 + x (1 - s)). */
+/* Returns the slope of silu(x) = x s at x, for s = sigmoid(x): s (1 + x (1 - s)). */
 ALWAYS_INLINE vec silu_slope(vec x, vec s) {
   return s * vec_fma(x, 1 - s, splat(1));
 }
 
-/* tanh x. Small x by Lambert's continued fraction, x / (1 + x^2 / (3 + x^2 / (5 + x^2 / (7 + x^2 / 9)))), so
-   that no digits cancel; its relative error grows as x^10, and is below the type's rounding where it is
+/* tanh x. Small x use Lambert's continued fraction, x / (1 + x^2 / (3 + x^2 / (5 + x^2 / (7 + x^2 / 9)))), so
+   that no digits cancel. Its relative error grows as x^10, and stays below the type's rounding where it is
    used. */
 ALWAYS_INLINE vec vec_tanh(vec x) {
   const real small = sizeof(real) == sizeof(double) ? (real)0.02 : (real)0.5;
@@ -175,7 +175,8 @@ ALWAYS_INLINE vec vec_tanh(vec x) {
   return choose(size < small, near, choose(x < 0, -far, far));
 }
 
-/* A soft cap: cap tanh(x / cap), which stays between -cap and cap; and its slope at x, from what it gave. */
+/* Returns a soft cap: cap tanh(x / cap), which is between -cap and cap. soft_cap_slope returns its slope at
+   x, from the result. */
 ALWAYS_INLINE vec soft_capped(vec x, real cap) {
   return cap * vec_tanh(x * (1 / cap));
 }

@@ -7,7 +7,7 @@
 
 #if defined(__AVX2__) && !defined(__AVX512F__) && !defined(CH_KERNEL_F64)
 
-/* Like load_some: load_part would call the C library's copy. */
+/* Like load_some, but without load_part, which would call the C library's copy. */
 ALWAYS_INLINE vec load_narrow(const real *p, int64_t left) {
   const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   if (left >= VL) return load(p);

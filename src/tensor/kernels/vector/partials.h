@@ -5,7 +5,7 @@
 
 #include "tensor/kernels/vector/variant.h"
 
-/* out[i] = (+=) the sum of `parts` vectors of n reals side by side, in their order, for elements first …
+/* out[i] = (+=) the sum of `parts` adjacent vectors of n reals, in their order, for elements first …
    last-1. */
 static inline void sum_partials(int parts, int64_t n, const real *partial, int64_t first, int64_t last,
                                 real *out, bool accumulate) {

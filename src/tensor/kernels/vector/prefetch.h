@@ -1,4 +1,4 @@
-/* Prefetching memory before a loop comes to it. */
+/* Prefetches memory before a loop reads it. */
 #ifndef CH_KERNELS_VECTOR_PREFETCH_H
 #define CH_KERNELS_VECTOR_PREFETCH_H
 

@@ -12,7 +12,7 @@ static inline float half_at(const unsigned char *p) {
   return float_from_f16(half);
 }
 
-/* Q4_K's scales and minima of its eight groups, of 6 bits each in 12 bytes, as bytes. */
+/* Unpacks Q4_K's scales and minima of its eight groups, of 6 bits each in 12 bytes, to bytes. */
 static inline void scales_of_q4_k(const unsigned char *p, uint64_t *scales, uint64_t *minima) {
   uint32_t a, b, c;
   memcpy(&a, p, 4), memcpy(&b, p + 4, 4), memcpy(&c, p + 8, 4);
@@ -22,8 +22,8 @@ static inline void scales_of_q4_k(const unsigned char *p, uint64_t *scales, uint
   *minima = (b & 0x3f3f3f3f) | (uint64_t)high_minima << 32;
 }
 
-/* The integers of `dtype` at `block`, without what is taken from all of them (8 in Q4_0, 32 in Q6_K): 32
-   values of Q8_0 and Q4_0, 256 of the others. */
+/* Unpacks the integers of `dtype` at `block`, before the subtraction of 8 (Q4_0) or 32 (Q6_K): 32 values of
+   Q8_0 and Q4_0, 256 of the others. */
 static inline void integers_of(ch_dtype dtype, const unsigned char *block, int8_t *restrict q) {
   switch (dtype) {
   case CH_Q8_0:
@@ -54,7 +54,7 @@ static inline void integers_of(ch_dtype dtype, const unsigned char *block, int8_
   }
 }
 
-/* The F16 at p, in all lanes. */
+/* Loads the F16 at p into all lanes. */
 ALWAYS_INLINE vec splat_half(const void *p) {
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
   int16_t half;
@@ -80,14 +80,14 @@ ALWAYS_INLINE void put_bytes(__m128i bytes, vec *x) {
 #endif
 }
 
-/* Bytes that hold integers from element `at` (a constant) of a block on, as these. */
+/* Unpacks bytes that hold integers from element `at` (a constant) of a block on. */
 ALWAYS_INLINE __m128i signed_bytes(const ch_dtype dtype, __m128i bytes, const int at) {
   if (dtype == CH_Q8_0) return bytes;
   if (at >= GROUP / 2) bytes = _mm_srli_epi16(bytes, 4);
   return _mm_sub_epi8(_mm_and_si128(bytes, _mm_set1_epi8(15)), _mm_set1_epi8(8));
 }
 
-/* Where they begin. */
+/* Returns the address of the bytes that signed_bytes unpacks. */
 ALWAYS_INLINE const void *bytes_at(const ch_dtype dtype, const char *block, const int at) {
   return block + 2 + (dtype == CH_Q8_0 ? at : at % (GROUP / 2));
 }
@@ -99,7 +99,7 @@ ALWAYS_INLINE void block_integers(const ch_dtype dtype, const unsigned char *blo
   put_bytes(signed_bytes(dtype, second, GROUP / 2), x + GROUP / VL / 2);
 }
 
-/* VL integers of a block from element `at` (a constant) on. */
+/* Returns VL integers of a block from element `at` (a constant) on. */
 ALWAYS_INLINE vec vector_of_integers(const ch_dtype dtype, const char *block, const int at) {
 #if defined(__AVX512F__)
   const __m128i bytes = _mm_loadu_si128(bytes_at(dtype, block, at));

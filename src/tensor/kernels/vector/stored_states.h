@@ -4,8 +4,8 @@
 
 #include "tensor/kernels/vector/quantised_blocks.h"
 
-/* One vector from element k of a row of `dtype` (a constant, or the call is slow) with `left` elements to
-   go. */
+/* Loads one vector from element k of a row of `dtype` (a constant, or the call is slow) with `left` elements
+   to go. */
 ALWAYS_INLINE vec load_state(const ch_dtype dtype, const char *row, int64_t k, int64_t left) {
   if (dtype == CH_F16) return load_f16((const uint16_t *)(const void *)row + k, left);
   if (dtype == CH_BF16) return load_bf16((const uint16_t *)(const void *)row + k, left);
@@ -20,14 +20,14 @@ ALWAYS_INLINE bool is_block_quantised(const ch_dtype dtype) {
   return dtype == CH_Q8_0 || dtype == CH_Q4_0;
 }
 
-/* Bytes of so many elements; whole blocks for block-quantised types. */
+/* Returns the bytes of `elements`, in whole blocks for block-quantised types. */
 ALWAYS_INLINE int64_t bytes_of(const ch_dtype dtype, int64_t elements) {
   return dtype == CH_Q8_0   ? elements / GROUP * 34
          : dtype == CH_Q4_0 ? elements / GROUP * 18
                             : elements * state_size(dtype);
 }
 
-/* Where row `token` of `head` begins. */
+/* Returns the address of row `token` of `head`. */
 static inline const char *tile_row(const ch_tile *tile, int64_t head, int64_t token) {
   return (const char *)tile->data + bytes_of(tile->dtype, head * tile->head_stride + token * tile->stride);
 }
@@ -42,7 +42,7 @@ ALWAYS_INLINE void widen_rows(const ch_dtype dtype, const ch_tile *tile, int64_t
   }
 }
 
-/* The rows of one head as reals in whole vectors, `padded` apart. */
+/* Copies the rows of one head as reals in whole vectors, `padded` apart. */
 static inline void put_rows(const ch_tile *tile, int64_t head, int64_t count, int64_t dim, real *out,
                             int64_t padded) {
   if (tile->dtype == CH_F16)
@@ -60,9 +60,9 @@ static inline bool is_spread(int64_t stride) {
   return bytes % 64 == 0 && bytes % 512 != 0;
 }
 
-/* The rows of one head as reals: in place if they can stay there, else in `space` [count, dim padded to whole
-   vectors]. Rows that whole vectors will be read from (`vectors`) must be whole vectors and spread over the
-   cache. */
+/* Returns the rows of one head as reals: in place if possible, else in `space` [count, dim padded to whole
+   vectors]. If `vectors`, whole vectors will be read from the rows; they must then be whole vectors and
+   spread over the cache. */
 static inline const real *head_rows(const ch_tile *tile, int64_t head, int64_t count, int64_t dim,
                                     bool vectors, real *space, int64_t *stride) {
   int64_t padded = (dim + VL - 1) / VL * VL;
@@ -81,7 +81,7 @@ typedef struct block_rows {
   int64_t key_stride, value_stride;
 } block_rows;
 
-/* If values are the first elements of the keys, they are read and widened once. */
+/* Returns true if values are the first elements of the keys. They are then read and widened once. */
 static inline bool is_shared(const ch_tiles *tiles) {
   const ch_tile *keys = &tiles->keys, *values = &tiles->values;
   return tiles->tail_dim == 0 && keys->data == values->data && keys->dtype == values->dtype &&
@@ -113,8 +113,8 @@ ALWAYS_INLINE void fetch(const char *memory, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(memory + i, 0, 2);
 }
 
-/* The prefetch distance of loops over states, in bytes: so much arithmetic is between the loads that the
-   hardware prefetcher does not look far enough. */
+/* The prefetch distance of loops over states, in bytes. The loads are so far apart that the hardware
+   prefetcher does not look far enough ahead. */
 enum { CH_FETCH_AHEAD = 4096 };
 
 /* Rows of memory that will be read soon. Loops prefetch a share of them per step. Prefetching all of them at
@@ -124,14 +124,15 @@ typedef struct upcoming {
   int64_t count, stride, bytes; /* count may be 0 or less: nothing is coming */
 } upcoming;
 
-/* Rows first … first+count-1 of a head, in a tile that continues in memory beyond what was produced. */
+/* Returns rows first … first+count-1 of a head, for prefetching. The tile may continue in memory beyond what
+   was produced. */
 static inline upcoming upcoming_rows(const ch_tile *tile, int64_t head, int64_t first, int64_t count,
                                      int64_t dim) {
   int64_t size = state_size(tile->dtype);
   return (upcoming){tile_row(tile, head, first), count, tile->stride * size, dim * size};
 }
 
-/* Rows first … end-1 [dim] of reals. */
+/* Returns rows first … end-1 [dim] of reals, for prefetching. */
 static inline upcoming upcoming_part(const real *rows, int64_t first, int64_t end, int64_t stride,
                                      int64_t dim) {
   int64_t size = (int64_t)sizeof(real);
@@ -145,8 +146,8 @@ ALWAYS_INLINE void fetch_share(const upcoming *next, int64_t part, int64_t parts
     fetch(next->rows + r * next->stride, next->bytes);
 }
 
-/* The memory that the next work will read, piece by piece. Loops that have nothing of their own to prefetch
-   fetch pieces from here. */
+/* The memory that the next work will read, in pieces. Loops without prefetches of their own fetch pieces from
+   here. */
 typedef struct fetch_queue {
   upcoming piece[16];
   int count, taken;

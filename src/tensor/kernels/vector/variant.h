@@ -136,7 +136,7 @@ ALWAYS_INLINE real real_fma(real a, real b, real c) {
 #define KEEP_LOADED(v) (void)(v)
 #endif
 
-/* The first `count` elements (0 … VL), zeros in the other lanes; reads nothing past them. */
+/* Loads the first `count` elements (0 … VL) and zeros in the other lanes. Reads nothing past them. */
 ALWAYS_INLINE vec load_part(const real *p, int64_t count) {
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
   return (vec)_mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), p);
@@ -156,7 +156,7 @@ ALWAYS_INLINE void store_part(real *p, vec v, int64_t count) {
 #endif
 }
 
-/* A vector at the head of `left` elements: a whole one, or what is left of the row. */
+/* Loads a whole vector, or the `left` elements that remain of the row. */
 ALWAYS_INLINE vec load_some(const real *p, int64_t left) {
   return left >= VL ? load(p) : load_part(p, left);
 }
@@ -173,7 +173,7 @@ ALWAYS_INLINE void put(real *p, vec v, int64_t left, bool accumulate) {
   store_some(p, accumulate ? load_some(p, left) + v : v, left);
 }
 
-/* Lane by lane mask ? a : b, for a mask that a comparison gave. */
+/* Returns mask ? a : b lane by lane, for a mask from a comparison. */
 ALWAYS_INLINE vec choose(ivec mask, vec a, vec b) {
   return (vec)(((ivec)a & mask) | ((ivec)b & ~mask));
 }
@@ -232,26 +232,26 @@ ALWAYS_INLINE real lanes_max(vec v) {
 }
 #endif
 
-/* The range of 0 … n-1 that this thread of `threads` computes: contiguous and fixed, so that sums repeat
+/* Computes the range of 0 … n-1 for this thread of `threads`. It is contiguous and fixed, so that sums repeat
    exactly. */
 static inline void thread_range(int64_t n, int thread, int threads, int64_t *first, int64_t *last) {
   *first = n * thread / threads;
   *last = n * (thread + 1) / threads;
 }
 
-/* Like thread_range, in whole vectors; the last part has the rest of n. */
+/* Like thread_range, in whole vectors; the last part also gets the rest of n. */
 static inline void vector_part(int64_t n, int part, int parts, int64_t *first, int64_t *last) {
   thread_range((n + VL - 1) / VL, part, parts, first, last);
   *first *= VL;
   *last = *last * VL < n ? *last * VL : n;
 }
 
-/* The calling thread's, in a parallel region. */
+/* Computes the calling thread's vector_part in a parallel region. */
 static inline void vector_range(int64_t n, int64_t *first, int64_t *last) {
   vector_part(n, omp_get_thread_num(), omp_get_num_threads(), first, last);
 }
 
-/* Below this many elements of work a second thread costs more than it brings. */
+/* Below this many elements of work, a second thread costs more than it gains. */
 enum { CH_PARALLEL_ELEMENTS = 1 << 14 };
 
 /* Runs a statement on [first, last) of 0 … n-1: divided among all threads if `parallel` says that this pays,
@@ -270,9 +270,9 @@ enum { CH_PARALLEL_ELEMENTS = 1 << 14 };
       statement;                                                                                             \
   } while (0)
 
-/* Sums over rows are computed in parts, one per thread of the team, and added in their order: the result
-   depends on the number of parts. It does not depend on how many workers share them. EACH_PART runs its body
-   for every part, inside a parallel region or outside. */
+/* Returns the number of parts of a sum over rows, one per thread of the team. Parts are added in their order,
+   so the result depends on their number, but not on how many workers share them. EACH_PART runs its body for
+   every part, inside a parallel region or outside. */
 static inline int parts_of_team(const ch_team *team, bool parallel) {
   return parallel && !omp_in_parallel() ? team->threads : 1;
 }
