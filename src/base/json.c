@@ -166,6 +166,16 @@ static const char *shorten(const char *text, char *buffer, size_t size) {
   return buffer;
 }
 
+double ch_json_number_at(const json_t *object, const char *key, double missing) {
+  const json_t *value = json_object_get(object, key);
+  return json_is_number(value) ? json_number_value(value) : missing;
+}
+
+const char *ch_json_text_at(const json_t *object, const char *key) {
+  const char *text = json_string_value(json_object_get(object, key));
+  return text ? text : "";
+}
+
 const char *ch_json_show(const json_t *value, char *buffer, size_t size) {
   if (json_is_object(value)) {
     snprintf(buffer, size, "an object");

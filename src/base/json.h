@@ -24,6 +24,10 @@ ch_status ch_json_read(const char *path, size_t limit, json_t **root, ch_error *
 /* A whole number that fits 64 bits, written as one or with a zero fraction (64.0). */
 bool ch_json_whole(const json_t *value, int64_t *whole);
 
+/* Members of an object: a number, or `missing` if it is no number; a text, or "" if it is no text. */
+double ch_json_number_at(const json_t *object, const char *key, double missing);
+const char *ch_json_text_at(const json_t *object, const char *key);
+
 /* A value for a message: its JSON text in ASCII, shortened; "an object" or "a list" when nested. Returns
  * buffer. */
 const char *ch_json_show(const json_t *value, char *buffer, size_t size);

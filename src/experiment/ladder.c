@@ -23,11 +23,6 @@ enum { SHARES = sizeof earlier_shares / sizeof *earlier_shares };
 
 /* --- what a rung found ------------------------------------------------------------------------------------------- */
 
-static double training_flops(const ch_model_result *m) {
-  double forward = m->flops_projections + m->flops_context + m->flops_feed_forward + m->flops_head;
-  return FLOPS_OF_TRAINING * forward * (double)m->tokens_trained;
-}
-
 static double run_loss(const ch_model_result *run) {
   return run->validation_loss;
 }
@@ -61,7 +56,8 @@ static double mean_at(const ch_group *group, double share) {
 }
 
 static void take_group(const ch_group *group, int rungs, int rung, ch_ladder_mechanism *m) {
-  m->flops[rung] = training_flops(group->runs[0]);
+  const ch_model_result *run = group->runs[0];
+  m->flops[rung] = FLOPS_OF_TRAINING * ch_model_result_flops(run) * (double)run->tokens_trained;
   m->losses[rung] = ch_group_spread(group, run_loss).mean;
   m->parameters[rung] = (double)group->runs[0]->parameters;
   for (int k = 0; k < SHARES; k++) m->earlier[k * rungs + rung] = mean_at(group, earlier_shares[k]);

@@ -76,6 +76,10 @@ void ch_gguf_forget(const ch_gguf *file, const void *data, size_t bytes);
 /* NULL when there is none. */
 const ch_gguf_value *ch_gguf_find(const ch_gguf *file, const char *key);
 const ch_gguf_tensor *ch_gguf_find_tensor(const ch_gguf *file, const char *name);
+/* Returns true if a string of the file is `word`. */
+bool ch_gguf_is(ch_gguf_string text, const char *word);
+/* For qsort of tensors. */
+int ch_gguf_by_name(const void *a, const void *b);
 
 /* Values by key. Absent: CH_OK, and the result is left as it is - an error where `required`. Of another type
    or a list: an error. */

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
+
 const char *ch_version(void) {
   return CH_VERSION_STRING;
 }
@@ -20,13 +22,6 @@ void ch_free(void *memory) {
 
 /* --- models --------------------------------------------------------------------------------------------- */
 
-static bool holds(const char *directory, const char *name) {
-  char *path = ch_path_join(directory, name);
-  bool there = path && ch_is_file(path);
-  free(path);
-  return there;
-}
-
 ch_status ch_api_choose_form(ch_model *model, bool keep_dictionary, ch_error *error) {
   if (keep_dictionary && model->config.sharing.type != CH_SHARING_MASA)
     return ch_fail(error, CH_ERROR_ARGUMENT,
@@ -40,7 +35,8 @@ static ch_status open_tokenizer(const char *directory, const ch_model_settings *
   *tokenizer = NULL;
   if (settings->no_tokenizer) return CH_OK;
   if (settings->tokenizer) return ch_tokenizer_open(settings->tokenizer, tokenizer, error);
-  if (!holds(directory, "tokenizer.json") && !holds(directory, "tokenizer.bin")) return CH_OK;
+  if (!ch_directory_has(directory, "tokenizer.json") && !ch_directory_has(directory, "tokenizer.bin"))
+    return CH_OK;
   return ch_tokenizer_open(directory, tokenizer, error);
 }
 

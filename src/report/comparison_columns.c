@@ -60,18 +60,8 @@ static double attention(const ch_model_result *model) {
   return (double)model->parameters_attention;
 }
 
-static double flops(const ch_model_result *m) {
-  return m->flops_projections + m->flops_context + m->flops_feed_forward + m->flops_head;
-}
-
 static double trained(const ch_model_result *model) {
   return (double)model->tokens_trained;
-}
-
-static double seconds(const ch_model_result *model) {
-  if (model->train_seconds > 0) return model->train_seconds;
-  return model->train_tokens_per_second > 0 ? (double)model->tokens_trained / model->train_tokens_per_second
-                                            : 0;
 }
 
 /* The last three are shown unless the models have equal parameters by --match. */
@@ -90,10 +80,11 @@ static const ch_column of_text[CH_MOST_COLUMNS] = {
      training_spread, training_unsteady},
     {"speed", "decoding", "tokens/s", "decoding", "tokens/s", CH_BEST_HIGH, decoding, 0, false,
      decoding_spread, decoding_unsteady},
-    {"cost", "FLOPs", "per token", "arithmetic", "FLOPs per token", CH_BEST_NONE, flops, 0, false, NULL,
-     NULL},
+    {"cost", "FLOPs", "per token", "arithmetic", "FLOPs per token", CH_BEST_NONE, ch_model_result_flops, 0,
+     false, NULL, NULL},
     {"training", "tokens", "", "trained on", "tokens", CH_BEST_NONE, trained, 0, false, NULL, NULL},
-    {"training", "time", "s", "training time", "s", CH_BEST_NONE, seconds, 1, false, NULL, NULL},
+    {"training", "time", "s", "training time", "s", CH_BEST_NONE, ch_model_result_seconds, 1, false, NULL,
+     NULL},
 };
 
 static const ch_column of_images[CH_MOST_COLUMNS] = {
@@ -108,10 +99,11 @@ static const ch_column of_images[CH_MOST_COLUMNS] = {
      training_spread, training_unsteady},
     {"speed", "inference", "images/s", "inference", "images/s", CH_BEST_HIGH, decoding, 0, false,
      decoding_spread, decoding_unsteady},
-    {"cost", "FLOPs", "per image", "arithmetic", "FLOPs per image", CH_BEST_NONE, flops, 0, false, NULL,
-     NULL},
+    {"cost", "FLOPs", "per image", "arithmetic", "FLOPs per image", CH_BEST_NONE, ch_model_result_flops, 0,
+     false, NULL, NULL},
     {"training", "images", "", "trained on", "images", CH_BEST_NONE, trained, 0, false, NULL, NULL},
-    {"training", "time", "s", "training time", "s", CH_BEST_NONE, seconds, 1, false, NULL, NULL},
+    {"training", "time", "s", "training time", "s", CH_BEST_NONE, ch_model_result_seconds, 1, false, NULL,
+     NULL},
 };
 
 ch_columns ch_columns_of(const ch_comparison *comparison) {

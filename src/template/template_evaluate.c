@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/text.h"
 #include "base/utf8.h"
 #include "template/template_private.h"
 
@@ -517,10 +518,8 @@ static json_t *choice_value(filling *f, const ch_expression *e) {
 
 /* Returns true for what looks at a value that may be undefined. */
 static bool accepts_undefined(const ch_expression *e) {
-  static const char *const names[] = {"defined", "undefined", "default", "d"};
-  for (size_t i = 0; (e->kind == CH_TEST || e->kind == CH_FILTER) && i < sizeof names / sizeof *names; i++)
-    if (strcmp(e->name, names[i]) == 0) return true;
-  return false;
+  static const char *const names[] = {"defined", "undefined", "default", "d", NULL};
+  return (e->kind == CH_TEST || e->kind == CH_FILTER) && ch_in_list(e->name, names);
 }
 
 /* An index or slice of `a`. */
