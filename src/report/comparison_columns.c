@@ -4,41 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
-static double loss(const ch_model_result *model) {
-  return model->validation_loss;
-}
-
-static double perplexity(const ch_model_result *model) {
-  return exp(model->validation_loss);
-}
-
-static double parameters(const ch_model_result *model) {
-  return (double)model->parameters;
-}
-
-static double elements(const ch_model_result *model) {
-  return ch_model_result_cache(model);
-}
-
-static double bytes(const ch_model_result *model) {
-  return ch_model_result_cache_bytes(model);
-}
-
-static double training(const ch_model_result *model) {
-  return model->train_tokens_per_second;
-}
-
-static double decoding(const ch_model_result *model) {
-  return model->decode_tokens_per_second;
-}
-
-static double training_spread(const ch_model_result *model) {
-  return model->train_spread;
-}
-
-static double decoding_spread(const ch_model_result *model) {
-  return model->decode_spread;
-}
+CH_FIGURE_OF_RUN(loss, run->validation_loss)
+CH_FIGURE_OF_RUN(perplexity, exp(run->validation_loss))
+CH_FIGURE_OF_RUN(parameters, (double)run->parameters)
+CH_FIGURE_OF_RUN(elements, ch_model_result_cache(run))
+CH_FIGURE_OF_RUN(bytes, ch_model_result_cache_bytes(run))
+CH_FIGURE_OF_RUN(training, run->train_tokens_per_second)
+CH_FIGURE_OF_RUN(decoding, run->decode_tokens_per_second)
+CH_FIGURE_OF_RUN(training_spread, run->train_spread)
+CH_FIGURE_OF_RUN(decoding_spread, run->decode_spread)
 
 static bool training_unsteady(const ch_model_result *model) {
   return model->train_unsteady;
@@ -48,21 +22,10 @@ static bool decoding_unsteady(const ch_model_result *model) {
   return model->decode_unsteady;
 }
 
-static double top1(const ch_model_result *model) {
-  return 100 * model->top1;
-}
-
-static double top5(const ch_model_result *model) {
-  return 100 * model->top5;
-}
-
-static double attention(const ch_model_result *model) {
-  return (double)model->parameters_attention;
-}
-
-static double trained(const ch_model_result *model) {
-  return (double)model->tokens_trained;
-}
+CH_FIGURE_OF_RUN(top1, 100 * run->top1)
+CH_FIGURE_OF_RUN(top5, 100 * run->top5)
+CH_FIGURE_OF_RUN(attention, (double)run->parameters_attention)
+CH_FIGURE_OF_RUN(trained, (double)run->tokens_trained)
 
 /* The last three are shown unless the models have equal parameters by --match. */
 enum { COLUMNS_OF_MATCHES = 3 };

@@ -8,21 +8,10 @@
 #include "experiment/findings/summary.h"
 #include "experiment/lineup/match_size.h"
 
-static double parameters(const ch_model_result *run) {
-  return (double)run->parameters;
-}
-
-static double active(const ch_model_result *run) {
-  return (double)run->parameters_active;
-}
-
-static double tokens(const ch_model_result *run) {
-  return (double)run->tokens_trained;
-}
-
-static double cache(const ch_model_result *run) {
-  return ch_model_result_cache(run);
-}
+CH_FIGURE_OF_RUN(parameters, (double)run->parameters)
+CH_FIGURE_OF_RUN(active, (double)run->parameters_active)
+CH_FIGURE_OF_RUN(tokens, (double)run->tokens_trained)
+CH_FIGURE_OF_RUN(cache, ch_model_result_cache(run))
 
 static const struct {
   const char *text, *images; /* its name; NULL: such models do not have it */
