@@ -50,11 +50,7 @@ static bool renames(const ch_adopted_family *of, const char *name) {
 static void give_all(const spelled_config *w, const char *keys, bool usual) {
   while (*keys) {
     char key[64], name[64];
-    int length = (int)strcspn(keys, " "), first = (int)strcspn(keys, " =");
-    snprintf(key, sizeof key, "%.*s", first, keys);
-    snprintf(name, sizeof name, "%.*s", first < length ? length - first - 1 : first,
-             first < length ? keys + first + 1 : keys);
-    keys += length + (keys[length] == ' ');
+    keys = ch_adopted_next_key(keys, key, name);
     bool of_square = w->of->square && strcmp(name, "head_dim") == 0;
     if (!usual || (!renames(w->of, name) && !of_square)) give(w, name, key);
   }
