@@ -56,12 +56,6 @@ static void give_all(const spelled_config *w, const char *keys, bool usual) {
   }
 }
 
-static void give_activation(const json_t *ours, const ch_adopted_family *of, json_t *theirs) {
-  const char *name = json_string_value(json_object_get(ours, "hidden_act"));
-  const char *activation = of->activation && name ? ch_adopted_activation(name, of->gated) : NULL;
-  if (activation) json_object_set_new(theirs, of->activation, json_string(activation));
-}
-
 static void give_rope(const json_t *ours, const ch_adopted_family *of, json_t *theirs) {
   const char *position = json_string_value(json_object_get(ours, "position"));
   if (position && strcmp(position, "rope") != 0) return;
@@ -107,7 +101,9 @@ static json_t *spelled(const ch_config *config, const json_t *ours, const ch_ado
   give_all(&w, of->keys, false);
   give(&w, "bos_token_id", "bos_token_id");
   give(&w, "eos_token_id", "eos_token_id");
-  give_activation(ours, of, theirs);
+  const char *name = json_string_value(json_object_get(ours, "hidden_act"));
+  const char *activation = of->activation && name ? ch_adopted_activation(name, of->gated) : NULL;
+  if (activation) json_object_set_new(theirs, of->activation, json_string(activation));
   give_rope(ours, of, theirs);
   give_window(config, of, theirs);
   if (of->write) of->write(ours, theirs);

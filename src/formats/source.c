@@ -63,11 +63,6 @@ typedef struct conversion {
   int64_t room;
 } conversion;
 
-static ch_status damaged(const ch_param *param, ch_error *error) {
-  return ch_fail(error, CH_ERROR_NUMERIC, "tensor %s holds a value that is not finite; the model is damaged",
-                 param->name);
-}
-
 /* F16 ends at 65504, BF16 at 3.39e38: half a step above is rounded down. */
 static ch_status check_values(const ch_param *param, const float *values, int64_t count, ch_dtype dtype,
                               ch_error *error) {
@@ -77,7 +72,9 @@ static ch_status check_values(const ch_param *param, const float *values, int64_
     finite = finite && isfinite(values[i]);
     most = fmaxf(most, fabsf(values[i]));
   }
-  if (!finite) return damaged(param, error);
+  if (!finite)
+    return ch_fail(error, CH_ERROR_NUMERIC,
+                   "tensor %s holds a value that is not finite; the model is damaged", param->name);
   if (dtype == CH_F16 && most >= 65520)
     return ch_fail(error, CH_ERROR_NUMERIC, "tensor %s holds %g, which F16 cannot; bf16 and f32 can",
                    param->name, (double)most);

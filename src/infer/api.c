@@ -186,19 +186,14 @@ ch_status ch_encode(const ch_model *model, const char *text, size_t size, bool b
   return ch_encode_text(model, text, size, begin ? CH_TEXT_BEGINS : 0, tokens, capacity, count, error);
 }
 
-static ch_status check_tokens(const ch_model *model, const int32_t *tokens, size_t count, ch_error *error) {
-  for (size_t i = 0; i < count; i++)
-    if (tokens[i] < 0 || tokens[i] >= model->config.vocab_size)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "token %d at index %zu is outside the vocabulary of 0 to %lld",
-                     tokens[i], i, (long long)model->config.vocab_size - 1);
-  return CH_OK;
-}
-
 ch_status ch_decode_tokens(const ch_model *model, const int32_t *tokens, size_t count, unsigned flags,
                            char **text, size_t *size, ch_error *error) {
   CH_TRY(ch_api_need_tokenizer(model, error));
   if (!tokens && count) return ch_refuse_null(error, "the list of tokens");
-  CH_TRY(check_tokens(model, tokens, count, error));
+  for (size_t i = 0; i < count; i++)
+    if (tokens[i] < 0 || tokens[i] >= model->config.vocab_size)
+      return ch_fail(error, CH_ERROR_ARGUMENT, "token %d at index %zu is outside the vocabulary of 0 to %lld",
+                     tokens[i], i, (long long)model->config.vocab_size - 1);
   return ch_tokenizer_decode(model->tokenizer, tokens, count, flags, text, size, error);
 }
 

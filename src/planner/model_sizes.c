@@ -71,15 +71,6 @@ static ch_status make_hollow(const ch_config *config, const char *path, const ch
   return CH_OK;
 }
 
-static void size_weights(const ch_model *model, const ch_capacity_question *question, int64_t pass_tokens,
-                         ch_capacity_sizes *sizes) {
-  for (int i = 0; i < model->params.count; i++)
-    sizes->weights += (double)ch_tensor_bytes(&model->weights.tensors[i]);
-  sizes->step_weights = ch_speed_matrix_bytes(model, question->users);
-  sizes->pass_weights = ch_speed_matrix_bytes(model, pass_tokens);
-  sizes->type = ch_matrix_type(model);
-}
-
 /* --- cache and work memory --------------------------------------------------------------------------------------- */
 
 /* Bytes that a token adds besides its elements: scalars and, with rows by id, its id. */
@@ -209,7 +200,11 @@ ch_status ch_capacity_sizes_of(const ch_config *config, const char *path,
                                .passes = (question->context + pass_tokens - 1) / pass_tokens};
   ch_status status = make_hollow(config, path, question, &model, error);
   if (status == CH_OK) {
-    size_weights(&model, question, pass_tokens, sizes);
+    for (int i = 0; i < model.params.count; i++)
+      sizes->weights += (double)ch_tensor_bytes(&model.weights.tensors[i]);
+    sizes->step_weights = ch_speed_matrix_bytes(&model, question->users);
+    sizes->pass_weights = ch_speed_matrix_bytes(&model, pass_tokens);
+    sizes->type = ch_matrix_type(&model);
     status = size_states(&model.config, question, sizes, error);
   }
   if (status == CH_OK) status = size_work(&model, question, pass_tokens, sizes, error);

@@ -354,14 +354,6 @@ static ch_status open_source(ch_compare_setup *setup, bool continued, bool dry, 
                                      : open_comparison_text(setup, continued, dry, error);
 }
 
-/* Rank 0 prepares the text; the others then open it. */
-static ch_status open_source_for_all(ch_compare_setup *setup, bool continued, bool dry, ch_error *error) {
-  ch_rank_group *all = setup->scheduler.all;
-  bool leads = ch_scheduler_leads(&setup->scheduler);
-  CH_TRY(ch_agree(all, leads ? open_source(setup, continued, dry, error) : CH_OK, error));
-  return ch_agree(all, leads ? CH_OK : open_source(setup, true, false, error), error);
-}
-
 static ch_status plan_training(ch_compare_setup *setup, ch_error *error) {
   bool images = ch_compare_on_images(setup);
   CH_TRY(plan_models(setup, error));
@@ -436,7 +428,11 @@ ch_status ch_compare_setup_plan(const ch_compare_settings *settings, ch_experime
   CH_TRY(begin_setup(&own, dry, setup, error));
   CH_TRY(ch_agree(setup->scheduler.all, check_kept(setup, &kept, error), error));
   setup->continued = kept.there;
-  CH_TRY(open_source_for_all(setup, kept.there, dry, error));
+  /* Rank 0 prepares the text; the others then open it. */
+  ch_rank_group *all = setup->scheduler.all;
+  bool leads = ch_scheduler_leads(&setup->scheduler);
+  CH_TRY(ch_agree(all, leads ? open_source(setup, kept.there, dry, error) : CH_OK, error));
+  CH_TRY(ch_agree(all, leads ? CH_OK : open_source(setup, true, false, error), error));
   const ch_rank_fact facts[] = {
       {"another text, tokenizer or images", ch_hash_text(ch_compare_source(setup)->fingerprint)}};
   CH_TRY(ch_ranks_compare(setup->scheduler.all, facts, 1, error));
