@@ -213,6 +213,16 @@ char *ch_json_dump(const json_t *value, size_t flags) {
   return NULL;
 }
 
+ch_status ch_json_write(const char *directory, const char *name, json_t *value, size_t flags,
+                        ch_error *error) {
+  char *path = ch_path_join(directory, name), *text = value ? ch_json_dump(value, flags) : NULL;
+  ch_status status = path && text ? ch_write_file(path, text, strlen(text), error) : ch_no_memory(error);
+  json_decref(value);
+  free(text);
+  free(path);
+  return status;
+}
+
 void ch_json_put_string(ch_text *json, const char *string) {
   json_t *value = json_string(string);
   char *text = value ? ch_json_dump(value, JSON_ENCODE_ANY) : NULL;

@@ -38,6 +38,10 @@ const char *ch_json_quote(const char *name, char *buffer, size_t size);
    the key when out of memory. Here that is NULL. The text is the caller's. */
 char *ch_json_dump(const json_t *value, size_t flags);
 
+/* Writes a value to a file of a directory, and releases the value; NULL stands for one that found no memory. */
+ch_status ch_json_write(const char *directory, const char *name, json_t *value, size_t flags,
+                        ch_error *error);
+
 /* Appends a new value to *list. When memory is out, releases the list, and *list becomes NULL. */
 void ch_json_append(json_t **list, json_t *value);
 

@@ -177,10 +177,7 @@ ch_status ch_config_read(const char *path, ch_config *config, ch_error *error) {
   size_t size = 0;
   if (ch_is_directory(path) && !ch_is_file(file)) {
     free(file);
-    char *weights = ch_path_join(path, "model.safetensors");
-    bool has_weights = weights && ch_is_file(weights);
-    free(weights);
-    CH_TRY(ch_refuse_directory(path, has_weights, error));
+    CH_TRY(ch_refuse_directory(path, ch_directory_has(path, "model.safetensors"), error));
     return ch_fail(error, CH_ERROR_IO, "%s has no config.json; a model directory must have one", path);
   }
   const char *foreign = foreign_kind(file);

@@ -15,14 +15,8 @@
 /* --- weights ---------------------------------------------------------------------------------------------------- */
 
 static bool has_weights(const char *path) {
-  static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
-  bool found = false;
-  for (int i = 0; path && i < 2 && !found; i++) {
-    char *name = ch_path_join(path, names[i]);
-    found = name && ch_is_file(name);
-    free(name);
-  }
-  return found;
+  return path && (ch_directory_has(path, "model.safetensors") ||
+                  ch_directory_has(path, "model.safetensors.index.json"));
 }
 
 /* Vectors, and matrices over heads, are F32 whatever the others are. */

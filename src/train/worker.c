@@ -64,17 +64,12 @@ static ch_status write_code(const ch_config *config, const ch_params *params, co
 }
 
 static ch_status write_settings(const ch_worker *worker, const char *directory, ch_error *error) {
-  char *path = ch_path_join(directory, CH_WORKER_SETTINGS), *text = realpath(worker->text, NULL);
+  char *text = realpath(worker->text, NULL);
   json_t *settings = json_pack("{ss ss ss* sI sb}", "version", CH_VERSION_STRING, "text",
                                text ? text : worker->text, "device", worker->device, "micro_batch",
                                (json_int_t)worker->micro_batch, "shard", worker->shard);
-  char *dump = settings ? ch_json_dump(settings, JSON_INDENT(2)) : NULL;
-  ch_status status = path && dump ? ch_write_file(path, dump, strlen(dump), error) : ch_no_memory(error);
-  json_decref(settings);
-  free(dump);
   free(text);
-  free(path);
-  return status;
+  return ch_json_write(directory, CH_WORKER_SETTINGS, settings, JSON_INDENT(2), error);
 }
 
 /* --- its start ------------------------------------------------------------------------------------------ */

@@ -315,10 +315,7 @@ static ch_status check_result(const ch_compare_setup *setup, const ch_planned_mo
   int64_t steps = model->steps ? model->steps : setup->training.steps;
   if (json_integer_value(json_object_get(result, key)) >= steps * ch_train_step_tokens(&setup->training))
     return CH_OK;
-  char *checkpoint = ch_path_join(directory, CH_TRAIN_CHECKPOINT);
-  bool there = checkpoint && ch_is_file(checkpoint);
-  free(checkpoint);
-  if (there) return CH_OK;
+  if (ch_directory_has(directory, CH_TRAIN_CHECKPOINT)) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT,
                  "%s cannot be given more %s: %s has no " CH_TRAIN_CHECKPOINT
                  " any more; put it back, or remove that directory to train it from the beginning",
