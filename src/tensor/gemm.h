@@ -20,12 +20,6 @@ ch_status ch_gemm_run(ch_gemm *gemm, bool transpose_a, bool transpose_b, int64_t
                       const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
                       bool accumulate, ch_error *error);
 
-/* Like ch_gemm_run with A and B in BF16 and sums in the table's type: at twice the rate of F32 where the
-   processor multiplies BF16, else by widening both. */
-ch_status ch_gemm_run_bf16(ch_gemm *gemm, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                           const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
-                           bool accumulate, ch_error *error);
-
 /* A second factor B [k, n] that many products read, packed for them once: so many elements of BF16. It is
    packed from W [rows, columns] in the table's type or BF16: `factor` is W itself, `transposed` its
    transpose, both in one pass over W; either may be NULL. Then C [m, n] = A packed (+ C), A [m, k] (or [k,

@@ -23,10 +23,3 @@ static int64_t no_scratch(const ch_attend *args, int64_t heads, int64_t count) {
 
 const ch_tile_producer ch_tile_producer_dense = {
     .name = "dense", .produce = produce_dense, .scratch_elements = no_scratch};
-
-const ch_tile_producer *ch_tile_producer_for(const ch_kernels *kernels, ch_dtype keys, ch_dtype values) {
-  const ch_dtype types[] = {keys, values};
-  for (int i = 0; i < 2; i++)
-    if (types[i] != kernels->dtype && types[i] != CH_F16 && types[i] != CH_BF16) return NULL;
-  return &ch_tile_producer_dense;
-}

@@ -8,7 +8,4 @@
    the table's type, F16 or BF16. The tiles are the memory itself; no scratch. */
 extern const ch_tile_producer ch_tile_producer_dense;
 
-/* The producer for keys and values of these types; NULL when the table cannot read one of them. */
-const ch_tile_producer *ch_tile_producer_for(const ch_kernels *kernels, ch_dtype keys, ch_dtype values);
-
 #endif

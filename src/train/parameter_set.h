@@ -56,10 +56,8 @@ typedef struct ch_parameter_set {
   const ch_value_memory *memory; /* the memory that holds them */
 } ch_parameter_set;
 
-/* All zero, of the kernels' type, in their memory. Release with ch_parameter_set_free. */
-ch_status ch_parameter_set_create(ch_parameter_set *set, const ch_params *params, const ch_kernels *kernels,
-                                  ch_error *error);
-/* Like ch_parameter_set_create, for one of several ranks. keeping [params->count] is copied. */
+/* All zero, of the kernels' type, in their memory, for one of several ranks. keeping [params->count] is copied. Release
+   with ch_parameter_set_free. */
 ch_status ch_parameter_set_create_part(ch_parameter_set *set, const ch_params *params,
                                        const ch_kernels *kernels, int rank, int ranks,
                                        const ch_keeping *keeping, ch_error *error);
