@@ -131,7 +131,5 @@ const ch_command ch_cmd_absorb = {
         "factored ones. The result computes the same with plainer weights. If only plain attention is left, "
         "it is a llama, qwen2, qwen3 or qwen3_moe directory that other programs load.",
     .examples = "crosshead absorb runs/kha-linear --out plain",
-    .options = options,
-    .arguments_size = sizeof(arguments),
-    .run = run,
+    CH_RUNS(options, arguments, run),
 };

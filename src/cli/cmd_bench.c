@@ -352,7 +352,5 @@ const ch_command ch_cmd_bench = {
         "crosshead bench models/stories\n"
         "crosshead bench config.json --prompt 512 --depth 0,4096,16384 --batch 1,4 --cache-dtype bf16\n"
         "crosshead bench config.json --train --batch 16 --seq 256 --profile --trace step.json",
-    .options = options,
-    .arguments_size = sizeof(arguments),
-    .run = run,
+    CH_RUNS(options, arguments, run),
 };

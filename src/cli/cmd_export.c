@@ -125,7 +125,5 @@ const ch_command ch_cmd_export = {
         "crosshead export config.json --format transformers --untrained --tokenizer tok.json --out large\n"
         "crosshead export model --format gguf --dtype q8_0 --out model.gguf\n"
         "crosshead export runs/mine --format safetensors --dtype bf16 --out plain",
-    .options = options,
-    .arguments_size = sizeof(arguments),
-    .run = run,
+    CH_RUNS(options, arguments, run),
 };

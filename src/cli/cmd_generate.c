@@ -287,7 +287,5 @@ const ch_command ch_cmd_generate = {
         "crosshead generate models/stories --prompt-file letter.txt --temperature 0 --max-tokens 500\n"
         "crosshead generate models/stories --prompts prompts.txt --samples 4 --batch 16 --json\n"
         "crosshead generate models/stories --prompt \"The moon\" --cache-dtype bf16 --seed 7 --json",
-    .options = options,
-    .arguments_size = sizeof(arguments),
-    .run = run,
+    CH_RUNS(options, arguments, run),
 };

@@ -87,7 +87,5 @@ const ch_command ch_cmd_import = {
     .examples = "crosshead import model-Q4_K_M.gguf --dtype bf16 --out model\n"
                 "crosshead import model-Q4_K_M.gguf --keep-blocks --out small\n"
                 "crosshead import stories15M.bin --tokenizer tokenizer.bin --out stories",
-    .options = options,
-    .arguments_size = sizeof(arguments),
-    .run = run,
+    CH_RUNS(options, arguments, run),
 };

@@ -137,8 +137,6 @@ const ch_command ch_cmd_train = {
         "crosshead train --out model --resume\n"
         "crosshead train --init-from small --recover --control Qwen3-0.6B --data notes.txt --out recovered\n"
         "crosshead train --init-from Qwen3-0.6B --data notes.txt --out tuned --schedule constant",
-    .options = ch_training_option_table,
-    .arguments_size = sizeof(ch_training_arguments),
     .over_ranks = true,
-    .run = run,
+    CH_RUNS(ch_training_option_table, ch_training_arguments, run),
 };
