@@ -196,8 +196,13 @@ static void find_states(const ch_run *run, const ch_node *node, states *found) {
   }
 }
 
+/* The tensor of a parameter; NULL of other nodes. */
+static const ch_tensor *stored_param(const ch_run *run, const ch_node *node) {
+  return node->kind == CH_NODE_PARAM ? &run->params[node->index] : NULL;
+}
+
 static double value_bytes(const ch_run *run, const ch_node *node) {
-  const ch_tensor *stored = ch_run_param(run, node);
+  const ch_tensor *stored = stored_param(run, node);
   if (stored) return (double)ch_tensor_bytes(stored);
   return (double)(ch_node_count(node) * (int64_t)ch_dtype_size(node->dtype));
 }
@@ -229,7 +234,7 @@ static void add_one(ch_run *run, const ch_plan_step *step, double start, double 
                             .bytes = bytes_of(run, step)};
   if (node->op->flops) name_matrix(node, event.matrix, sizeof event.matrix);
   for (int i = 0; i < node->inputs && node->op->flops; i++) {
-    const ch_tensor *stored = ch_run_param(run, node->in[i]);
+    const ch_tensor *stored = stored_param(run, node->in[i]);
     if (stored && stored->rank >= 2) event.dtype = stored->dtype;
   }
   for (int i = 0; i < node->inputs && node->op->flops;

@@ -9,15 +9,6 @@ double ch_model_result_quality(const ch_model_result *run) {
   return run->images ? run->top1 : run->validation_loss;
 }
 
-double ch_model_result_flops(const ch_model_result *run) {
-  return run->flops_projections + run->flops_context + run->flops_feed_forward + run->flops_head;
-}
-
-double ch_model_result_seconds(const ch_model_result *run) {
-  if (run->train_seconds > 0) return run->train_seconds;
-  return run->train_tokens_per_second > 0 ? (double)run->tokens_trained / run->train_tokens_per_second : 0;
-}
-
 static ch_group *find_group(ch_summary *summary, const char *name) {
   for (int i = 0; i < summary->count; i++)
     if (strcmp(summary->groups[i].name, name) == 0) return &summary->groups[i];

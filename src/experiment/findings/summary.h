@@ -41,10 +41,6 @@ struct ch_summary {
 
 /* Validation loss or, on images, top-1 accuracy. */
 double ch_model_result_quality(const ch_model_result *run);
-/* FLOPs of the forward pass of a token or an image. */
-double ch_model_result_flops(const ch_model_result *run);
-/* How long the run trained; files of earlier versions only have the speed. */
-double ch_model_result_seconds(const ch_model_result *run);
 /* Groups the comparison's runs by name, and decides; the groups point to the runs. Only runs with the first
  * `most_seeds` seeds count; 0: all. Release with ch_arena_free(&summary->arena). */
 ch_status ch_summarise_first(const ch_comparison *comparison, int most_seeds, ch_summary *summary,
