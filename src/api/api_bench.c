@@ -4,10 +4,7 @@
 #define _GNU_SOURCE
 #include <crosshead/bench.h>
 
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/median.h"
 #include "base/memory.h"

@@ -1,6 +1,5 @@
 /* The compressed model's files. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "api/compress_private.h"
 #include "base/file.h"

@@ -5,11 +5,9 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "base/file.h"
 #include "base/text.h"
 #include "base/utf8.h"
 

@@ -1,5 +1,4 @@
 /* crosshead generate: writes text with a model and prints the rates of prefill and decoding and the cache's size. */
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>

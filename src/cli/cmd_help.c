@@ -1,5 +1,4 @@
 /* crosshead help [COMMAND] */
-#include <string.h>
 
 #include "cli/help.h"
 #include "cli/parse.h"

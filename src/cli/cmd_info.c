@@ -3,7 +3,6 @@
 
 #include <crosshead/info.h>
 #include <crosshead/train.h>
-#include <stdio.h>
 
 #include "base/json.h"
 #include "base/table.h"

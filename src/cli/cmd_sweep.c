@@ -1,7 +1,6 @@
 /* crosshead sweep: finds stable learning rates and extrapolates losses; or checks the sizes of activations over
    widths. */
 #include <stdlib.h>
-#include <string.h>
 
 #include <crosshead/sweep.h>
 

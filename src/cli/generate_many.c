@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/progress.h"
-#include "cli/command.h"
 #include "cli/generate_figures.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"

@@ -6,7 +6,6 @@
 
 #include <crosshead/bench.h>
 
-#include "cli/command.h"
 #include "cli/generate_figures.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"

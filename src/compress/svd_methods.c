@@ -4,7 +4,6 @@
  * in], and go through one whitened truncated SVD: with the mean of the layers' E[x x^T] = R R^T, U S V^T of the stack
  * times R gives a first factor A_g, the basis that the group's layers share, and B_l, the coefficients of each. The
  * output projection keeps a basis for each layer, as in the paper. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,5 @@
 /* Our own configurations in the words of Hugging Face families: adopted.c the other way round. What is
  * written is read again and compared, so a family says all of the model or it is not that family's. */
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

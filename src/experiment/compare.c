@@ -3,7 +3,6 @@
 #include "experiment/trial/prepare.h"
 #include "experiment/compare.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

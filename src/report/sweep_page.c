@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "experiment/findings/verdict.h"
 #include "laws/scaling_law.h"

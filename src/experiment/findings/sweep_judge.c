@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "experiment/findings/sweep_results.h"
 #include "laws/scaling_law.h"
