@@ -178,7 +178,7 @@ static void open_states(bench *b, const shape *s) {
   b->args.producer = s->kind == PRODUCED        ? &producing_both
                      : s->kind == PRODUCED_KEYS ? &producing_keys
                      : s->kind == TIED          ? &tied
-                                                : ch_tile_producer_for(b->k, s->states, s->states);
+                                                : &ch_tile_producer_dense;
 }
 
 static void open_bench(bench *b, const shape *s, bool backward) {

@@ -1,9 +1,7 @@
 /* Adapters between public settings and the functions behind them. */
 #include "api/adapters.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/file.h"
 

@@ -4,10 +4,7 @@
 #define _GNU_SOURCE
 #include <crosshead/bench.h>
 
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/median.h"
 #include "base/memory.h"
@@ -138,12 +135,6 @@ void ch_speed_matrices_of(const ch_model *model, ch_speed_matrices *matrices) {
     matrices->parameters += (double)ch_param_count(&model->params.rows[i]);
 }
 
-static void random_tokens(int64_t count, int64_t vocabulary, int32_t *tokens) {
-  ch_random random;
-  ch_random_seed(&random, SEED, 0);
-  for (int64_t i = 0; i < count; i++) tokens[i] = (int32_t)ch_random_below(&random, (uint64_t)vocabulary);
-}
-
 static ch_status check_settings(const void *model, const ch_speed_settings *options, const ch_speed *speed,
                                 ch_error *error) {
   if (!model || !options || !speed) return ch_refuse_null(error, "the model, the settings or the result");
@@ -173,7 +164,10 @@ static ch_status begin(const ch_model *model, const ch_speed_settings *options, 
                         error));
   run->tokens = malloc((size_t)count * sizeof *run->tokens);
   if (!run->tokens) return ch_no_memory(error);
-  random_tokens(count, model->config.vocab_size, run->tokens);
+  ch_random random;
+  ch_random_seed(&random, SEED, 0);
+  for (int64_t i = 0; i < count; i++)
+    run->tokens[i] = (int32_t)ch_random_below(&random, (uint64_t)model->config.vocab_size);
   ch_session_profile(run->session, options->profile);
   return CH_OK;
 }

@@ -1,6 +1,5 @@
 /* The public function that compresses a model: open, calibrate, compress, write, measure, report. */
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "api/compress_private.h"

@@ -2,7 +2,6 @@
 #include <crosshead/convert.h>
 
 #include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,13 +28,6 @@ static ch_status float_type(ch_precision precision, ch_dtype *dtype, const ch_dt
   return CH_OK;
 }
 
-static bool has_tokenizer(const char *directory) {
-  char *path = ch_path_join(directory, "tokenizer.json");
-  bool has = path && ch_is_file(path);
-  free(path);
-  return has;
-}
-
 /* --- import ---------------------------------------------------------------------------------------------------- */
 
 void ch_import_defaults(ch_import_settings *settings) {
@@ -55,7 +47,7 @@ static json_t *imported(const ch_source *source, const char *out, bool keep_bloc
   return json_pack("{s:s, s:s, s:I, s:I, s:I, s:b}", "format", source->format, "model_type",
                    source->config.model_type, "parameters_total", parameters, "tensors",
                    (json_int_t)source->params.count, "matrices_in_blocks", keep_blocks ? blocks : 0,
-                   "tokenizer", has_tokenizer(out));
+                   "tokenizer", ch_directory_has(out, "tokenizer.json"));
 }
 
 ch_status ch_import(const char *path, const char *out, const ch_import_settings *settings, char **json,
@@ -126,9 +118,9 @@ static ch_status export_directory(const char *directory, const char *out, const 
   const char *type = writing.dtype ? ch_api_type_name(dtype) : "each tensor in its own type";
   const char *format = settings->format == CH_EXPORT_TRANSFORMERS ? "transformers" : "safetensors";
   if (status == CH_OK)
-    status = ch_api_json(
-        exported(format, family ? family : source.config.model_type, type, has_tokenizer(out), NULL), json,
-        error);
+    status = ch_api_json(exported(format, family ? family : source.config.model_type, type,
+                                  ch_directory_has(out, "tokenizer.json"), NULL),
+                         json, error);
   ch_source_close(&source);
   return status;
 }
@@ -157,8 +149,8 @@ static ch_status open_tokenizer(const char *path, const ch_export_settings *sett
   if (settings->no_tokenizer) return CH_OK;
   char *directory = ch_is_directory(path) ? strdup(path) : ch_path_directory(path);
   const char *from = settings->tokenizer ? settings->tokenizer : directory;
-  bool wanted =
-      settings->tokenizer || (directory && has_tokenizer(directory) && !ch_config_is_vision(config));
+  bool wanted = settings->tokenizer ||
+                (directory && ch_directory_has(directory, "tokenizer.json") && !ch_config_is_vision(config));
   ch_status status = directory ? CH_OK : ch_no_memory(error);
   if (status == CH_OK && wanted) status = ch_tokenizer_open(from, tokenizer, error);
   if (status == CH_OK && *tokenizer) status = check_tokenizer(*tokenizer, from, config, error);
@@ -259,7 +251,7 @@ static ch_status export_plain(const ch_model *model, const char *out, const ch_e
   CH_TRY(ch_absorb(model, &(ch_absorb_options){.keep_cache = false}, &plain, error));
   ch_status status = CH_OK;
   /* GGUF cannot describe a tokenizer that is only a tokenizer.bin. */
-  if (!settings->no_tokenizer && has_tokenizer(model->directory))
+  if (!settings->no_tokenizer && ch_directory_has(model->directory, "tokenizer.json"))
     status = ch_tokenizer_open(model->directory, &tokenizer, error);
   if (status == CH_OK && tokenizer)
     status = ch_chat_from_directory(model->directory, &model->config, &chat, error);

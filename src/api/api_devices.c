@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -264,14 +263,6 @@ static ch_status prompt_share(ch_precision compute, ch_dtype dtype, const ch_spe
   return CH_OK;
 }
 
-/* Measures read rates, from working sets of a MiB to those that exceed the caches. */
-static void measure_rates(ch_device *device) {
-  int64_t bytes = 1 << 20;
-  for (device->rate_count = 0; device->rate_count < CH_DEVICE_RATES; device->rate_count++, bytes *= 2)
-    device->rates[device->rate_count] =
-        (ch_read_rate){.bytes = (double)bytes, .rate = ch_measure_read_bandwidth_of(bytes, CH_LIMIT_USUAL)};
-}
-
 ch_status ch_device_measure(ch_precision compute, ch_device *device, ch_error *error) {
   ch_dtype dtype;
   double few, many;
@@ -299,6 +290,10 @@ ch_status ch_device_measure(ch_precision compute, ch_device *device, ch_error *e
   snprintf(device->title, sizeof device->title, "%.60s, %lld %s",
            machine.processor[0] ? machine.processor : "this machine", (long long)machine.threads,
            ch_plural(machine.threads, "thread", "threads"));
-  measure_rates(device);
+  /* From working sets of a MiB to those that memory must serve. */
+  int64_t bytes = 1 << 20;
+  for (device->rate_count = 0; device->rate_count < CH_DEVICE_RATES; device->rate_count++, bytes *= 2)
+    device->rates[device->rate_count] =
+        (ch_read_rate){.bytes = (double)bytes, .rate = ch_measure_read_bandwidth_of(bytes, CH_LIMIT_USUAL)};
   return CH_OK;
 }

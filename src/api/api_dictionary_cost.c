@@ -1,8 +1,6 @@
 /* Timing a model's attention with atoms and with matrices. */
 #include <crosshead/bench.h>
 
-#include <stdlib.h>
-
 #include "bench/timing.h"
 #include "infer/model.h"
 #include "infer/session.h"

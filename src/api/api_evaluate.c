@@ -226,14 +226,6 @@ typedef struct requests {
   ch_continuation_score *scores; /* [count] */
 } requests;
 
-static void free_requests(requests *r, size_t count) {
-  for (size_t i = 0; r->ids && i < count; i++) ch_ids_free(&r->ids[i]);
-  free(r->ids);
-  free(r->windows);
-  free(r->starts);
-  free(r->scores);
-}
-
 static ch_status encode_one(requests *r, ch_encoder *encoder, size_t index, ch_continuation *c,
                             ch_error *error) {
   if (!c->context || !c->continuation || !*c->continuation)
@@ -292,7 +284,11 @@ static ch_status score_all(const ch_evaluation *e, ch_continuation *continuation
   ch_status status = r.ids && r.windows && r.starts && r.scores
                          ? score_requests(e, &r, continuations, count, error)
                          : ch_no_memory(error);
-  free_requests(&r, count);
+  for (size_t i = 0; r.ids && i < count; i++) ch_ids_free(&r.ids[i]);
+  free(r.ids);
+  free(r.windows);
+  free(r.starts);
+  free(r.scores);
   return status;
 }
 

@@ -1,9 +1,7 @@
 /* The public functions that show a profile: its operations, the slowest first, as a table and as JSON. */
 #include "bench/speed_limits.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "api/adapters.h"
 #include "base/json.h"

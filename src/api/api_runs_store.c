@@ -10,6 +10,7 @@
 
 #include "api/runs_private.h"
 #include "base/file.h"
+#include "base/text.h"
 
 enum { SCHEMA = 1, APPLICATION = 0x43484452 /* "CHDR" */, PATIENCE_MS = 60000, RETRY_MS = 20 };
 
@@ -252,10 +253,8 @@ static void bind_column(sqlite3_stmt *statement, int c, const ch_run_record *run
 }
 
 static bool is_name(const char *column) {
-  static const char *const names[] = {"kind", "name", "directory", "status", "started"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (strcmp(column, names[i]) == 0) return true;
-  return false;
+  static const char *const names[] = {"kind", "name", "directory", "status", "started", NULL};
+  return ch_in_list(column, names);
 }
 
 static ch_status insert_run(ch_runs *runs, const ch_run_record *run, int64_t *id, ch_error *error) {

@@ -1,7 +1,6 @@
 /* Reaches a share of the cache to save in the cheapest way: element types of the cache first, which need no other
  * weights, then fewer heads. */
 #include <math.h>
-#include <stdio.h>
 
 #include "api/compress_private.h"
 

@@ -1,6 +1,5 @@
 /* The compressed model's files. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "api/compress_private.h"
 #include "base/file.h"
@@ -34,23 +33,10 @@ ch_status ch_compress_job_write(ch_compress_job *c, ch_error *error) {
   return ch_copy_extra_files(c->directory, c->out, error);
 }
 
-static ch_status put_file(const char *directory, const char *name, const char *data, size_t size,
-                          ch_error *error) {
-  char *path = ch_path_join(directory, name);
-  ch_status status = path ? ch_write_file(path, data, size, error) : ch_no_memory(error);
-  free(path);
-  return status;
-}
-
 ch_status ch_compress_job_write_report(const ch_compress_job *c, ch_error *error) {
   ch_text page = {0};
-  json_t *object = ch_compression_to_json(&c->report);
-  char *json = object ? ch_json_dump(object, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
-  ch_status status = json ? put_file(c->out, "report.json", json, strlen(json), error) : ch_no_memory(error);
-  if (status == CH_OK) status = ch_compression_page(&c->report, &page, error);
-  if (status == CH_OK) status = put_file(c->out, "report.html", page.data, page.size, error);
-  ch_text_free(&page);
-  json_decref(object);
-  free(json);
-  return status;
+  CH_TRY(ch_json_write(c->out, "report.json", ch_compression_to_json(&c->report),
+                       JSON_INDENT(2) | JSON_REAL_PRECISION(9), error));
+  ch_status status = ch_compression_page(&c->report, &page, error);
+  return ch_api_report(c->out, &page, status, error);
 }

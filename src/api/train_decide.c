@@ -1,6 +1,5 @@
 /* Decides the config and the options of a run, new or from a checkpoint. A resumed run keeps its own options; those
  * that would change its result are refused. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "api/train_private.h"

@@ -1,6 +1,5 @@
 /* Checks that the ranks of a job are about to train the same model on the same data with the same options. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "api/train_private.h"
 #include "config_file/config_json.h"

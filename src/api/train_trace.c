@@ -61,14 +61,6 @@ static ch_status write_lanes(const ch_train_job *t, lane *lanes, int ranks, ch_e
 
 /* --- every rank -------------------------------------------------------------------------------------------------- */
 
-static void pack_events(const ch_train_job *t, sent_event *events) {
-  for (int64_t i = 0; i < t->profile.event_count; i++) {
-    events[i].event = t->profile.events[i];
-    events[i].event.start -= t->trace_began;
-    snprintf(events[i].name, sizeof events[i].name, "%s", t->profile.events[i].name);
-  }
-}
-
 /* Allocates room for counts [ranks] events. */
 static ch_status reserve_events(const ch_train_job *t, lane *lanes, const int64_t *counts, sent_event **own,
                                 ch_error *error) {
@@ -85,7 +77,11 @@ static void collect_lanes(const ch_train_job *t, lane *lanes, sent_event *own) {
   ch_rank_group *ranks = t->settings->workers.ranks;
   int self = ch_own_rank(ranks);
   ch_transfer transfer = {0};
-  pack_events(t, own);
+  for (int64_t i = 0; i < t->profile.event_count; i++) {
+    own[i].event = t->profile.events[i];
+    own[i].event.start -= t->trace_began;
+    snprintf(own[i].name, sizeof own[i].name, "%s", t->profile.events[i].name);
+  }
   if (self == 0 && lanes[0].count > 0) memcpy(lanes[0].events, own, (size_t)lanes[0].count * sizeof *own);
   for (int r = 1; r < ch_rank_count(ranks); r++) {
     size_t bytes = lanes[r].count > 0 ? (size_t)lanes[r].count * sizeof *own : 0;

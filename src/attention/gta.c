@@ -42,14 +42,10 @@ static int gta_state(const ch_config *config, int layer, ch_state_part parts[CH_
   return 2;
 }
 
-static ch_node *finished(ch_builder *builder, ch_node *components) {
-  return ch_knock(builder, CH_ON_V, ch_mix_heads(builder, CH_ON_V, components));
-}
-
 static void gta_write(ch_builder *builder, ch_node *x, ch_node *out[]) {
   const ch_config *c = builder->config;
   ch_node *tied = ch_project(builder, x, "kv_proj");
-  out[0] = ch_mixed_on_read(c, builder->layer, CH_ON_V) ? tied : finished(builder, tied);
+  out[0] = ch_mixed_on_read(c, builder->layer, CH_ON_V) ? tied : ch_finish_values(builder, tied);
   out[1] = ch_project(builder, x, "k_rope_proj");
   if (!c->attention.qk_norm) out[1] = ch_apply_rope(builder, out[1], c->head_dim / 2, c->head_dim / 2);
 }
@@ -68,7 +64,8 @@ static ch_node *gta_read(ch_builder *builder, ch_node *x, ch_node *const states[
   const ch_config *c = builder->config;
   int64_t d = c->head_dim;
   ch_node *q = ch_finish_queries(builder, ch_project(builder, x, "q_proj"), d / 2);
-  ch_node *tied = ch_mixed_on_read(c, builder->layer, CH_ON_V) ? finished(builder, states[0]) : states[0];
+  ch_node *tied =
+      ch_mixed_on_read(c, builder->layer, CH_ON_V) ? ch_finish_values(builder, states[0]) : states[0];
   ch_node *context = ch_attend_states(builder, q, joined_keys(builder, tied, states[1]), tied,
                                       (ch_attend_spec){.heads = c->num_attention_heads,
                                                        .kv_heads = c->num_key_value_heads,

@@ -45,7 +45,7 @@ static ch_node *finished_keys(ch_builder *builder, ch_node *components) {
   return turned(builder, ch_qk_norm(builder, CH_ON_K, keys));
 }
 
-static ch_node *finished_values(ch_builder *builder, ch_node *components) {
+ch_node *ch_finish_values(ch_builder *builder, ch_node *components) {
   return ch_knock(builder, CH_ON_V, ch_mix_heads(builder, CH_ON_V, components));
 }
 
@@ -62,7 +62,7 @@ void ch_write_keys_values(ch_builder *builder, ch_node *x, ch_node *state[]) {
   else if (mixes_rotated(c))
     keys = turned(builder, keys);
   state[0] = keys;
-  state[1] = ch_mixed_on_read(c, builder->layer, CH_ON_V) ? values : finished_values(builder, values);
+  state[1] = ch_mixed_on_read(c, builder->layer, CH_ON_V) ? values : ch_finish_values(builder, values);
 }
 
 ch_node *ch_read_keys(ch_builder *builder, ch_node *state) {
@@ -72,7 +72,8 @@ ch_node *ch_read_keys(ch_builder *builder, ch_node *state) {
 }
 
 ch_node *ch_read_values(ch_builder *builder, ch_node *state) {
-  return ch_mixed_on_read(builder->config, builder->layer, CH_ON_V) ? finished_values(builder, state) : state;
+  return ch_mixed_on_read(builder->config, builder->layer, CH_ON_V) ? ch_finish_values(builder, state)
+                                                                    : state;
 }
 
 /* Returns true if both cached states are components that need only mixing before attention. Many queries

@@ -265,6 +265,8 @@ ch_node *ch_attend_keys_values(ch_builder *builder, ch_node *q, ch_node *const s
 ch_node *ch_attend_by_head(ch_builder *builder, ch_node *q, ch_node *const state[]);
 /* Applies the query modules and RoPE on the last `rotary` dims to projected queries. */
 ch_node *ch_finish_queries(ch_builder *builder, ch_node *q, int64_t rotary);
+/* Values of components: mixed and knocked. */
+ch_node *ch_finish_values(ch_builder *builder, ch_node *components);
 
 /* ch_rank_of_heads returns the rank of mechanisms with separate heads, H d. ch_width_of_shared_heads returns
    their latent width: the lesser of G_k d and G_v d, or the least h' d of any layer that mixes. */

@@ -8,7 +8,6 @@
  *           g = [a_1 u, a_2 r], without s: r
  *
  * All heads write, so that the cache is gqa's. In training a loss keeps the choices even. */
-#include <math.h>
 
 #include "attention/mechanism.h"
 #include "config/initial_std.h"

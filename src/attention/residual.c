@@ -1,7 +1,6 @@
 /* Residuals that compression adds to a projection's matrix: W_l = What_l + b_l a_l, a [rank, in] and b [out,
  * rank]. No configuration key says so: a matrix has a residual if its checkpoint holds one, and the tensor
  * gives the rank. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -154,14 +154,6 @@ static ch_node *dictionary_param(ch_builder *builder, const char *name, const ch
   return ch_builder_param(builder, full);
 }
 
-static ch_node *mlp_layer(ch_builder *builder, ch_node *x, const char *name, int layer) {
-  char weight[32], bias[32];
-  snprintf(weight, sizeof weight, "mlp.%d.weight", layer);
-  snprintf(bias, sizeof bias, "mlp.%d.bias", layer);
-  return ch_op_linear(builder->graph, x, dictionary_param(builder, name, weight),
-                      dictionary_param(builder, name, bias));
-}
-
 /* Returns the row of a layer's coefficients in the parameter table, or of the MLP's block embedding; -1 if
    not declared. */
 static int coefficients_row(const ch_config *config, const ch_params *params, int layer, const char *name) {
@@ -190,7 +182,11 @@ static ch_node *coefficients_of(ch_builder *builder, const char *name, int row) 
   if (builder->config->sharing.coefficients == CH_COEFFICIENTS_DIRECT) return x;
   for (int layer = 0; layer < MLP_LAYERS; layer++) {
     if (layer > 0) x = ch_op_gelu(builder->graph, x);
-    x = mlp_layer(builder, x, name, layer);
+    char weight[32], bias[32];
+    snprintf(weight, sizeof weight, "mlp.%d.weight", layer);
+    snprintf(bias, sizeof bias, "mlp.%d.bias", layer);
+    x = ch_op_linear(builder->graph, x, dictionary_param(builder, name, weight),
+                     dictionary_param(builder, name, bias));
   }
   return x;
 }

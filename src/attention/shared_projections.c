@@ -1,7 +1,6 @@
 /* Checks that every layer has the projections that "sharing" names, in one shape: the layers declare shapes
    alone. */
 #include <stdio.h>
-#include <string.h>
 
 #include "attention/registry.h"
 

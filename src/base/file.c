@@ -236,6 +236,18 @@ char *ch_path_join(const char *directory, const char *name) {
   return path;
 }
 
+bool ch_directory_has(const char *directory, const char *name) {
+  char *path = ch_path_join(directory, name);
+  bool has = path && ch_is_file(path);
+  free(path);
+  return has;
+}
+
+const char *ch_path_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
 char *ch_path_directory(const char *path) {
   const char *slash = strrchr(path, '/');
   return slash ? strndup(path, (size_t)(slash - path + 1)) : strdup(".");

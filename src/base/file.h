@@ -51,6 +51,10 @@ bool ch_same_file(const char *a, const char *b);
 ch_status ch_make_directory(const char *path, ch_error *error);
 bool ch_is_directory(const char *path);
 bool ch_is_file(const char *path);
+/* Returns true if a directory has a file `name`. */
+bool ch_directory_has(const char *directory, const char *name);
+/* The last part of a path: "b" of "a/b". */
+const char *ch_path_name(const char *path);
 /* Returns "directory/name" in malloc'd memory, or NULL if out of memory. */
 char *ch_path_join(const char *directory, const char *name);
 /* Returns the directory of a file, for ch_path_join: "a/b" gives "a/", "b" gives ".". The caller frees it.

@@ -167,6 +167,16 @@ static const char *shorten(const char *text, char *buffer, size_t size) {
   return buffer;
 }
 
+double ch_json_number_at(const json_t *object, const char *key, double missing) {
+  const json_t *value = json_object_get(object, key);
+  return json_is_number(value) ? json_number_value(value) : missing;
+}
+
+const char *ch_json_text_at(const json_t *object, const char *key) {
+  const char *text = json_string_value(json_object_get(object, key));
+  return text ? text : "";
+}
+
 const char *ch_json_show(const json_t *value, char *buffer, size_t size) {
   if (json_is_object(value)) {
     snprintf(buffer, size, "an object");
@@ -202,6 +212,16 @@ char *ch_json_dump(const json_t *value, size_t flags) {
   if (json_dump_callback(value, put_piece, &text, flags) == 0 && !text.failed) return text.data;
   ch_text_free(&text);
   return NULL;
+}
+
+ch_status ch_json_write(const char *directory, const char *name, json_t *value, size_t flags,
+                        ch_error *error) {
+  char *path = ch_path_join(directory, name), *text = value ? ch_json_dump(value, flags) : NULL;
+  ch_status status = path && text ? ch_write_file(path, text, strlen(text), error) : ch_no_memory(error);
+  json_decref(value);
+  free(text);
+  free(path);
+  return status;
 }
 
 void ch_json_put_string(ch_text *json, const char *string) {

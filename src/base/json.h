@@ -24,6 +24,10 @@ ch_status ch_json_read(const char *path, size_t limit, json_t **root, ch_error *
 /* Reads a whole number that fits 64 bits, written as one or with a zero fraction (64.0). */
 bool ch_json_whole(const json_t *value, int64_t *whole);
 
+/* Members of an object: a number, or `missing` if it is no number; a text, or "" if it is no text. */
+double ch_json_number_at(const json_t *object, const char *key, double missing);
+const char *ch_json_text_at(const json_t *object, const char *key);
+
 /* Writes a value for a message: its JSON text in ASCII, shortened, or "an object" or "a list". Returns
    buffer. */
 const char *ch_json_show(const json_t *value, char *buffer, size_t size);
@@ -33,6 +37,10 @@ const char *ch_json_quote(const char *name, char *buffer, size_t size);
 /* Like json_dumps, but returns NULL if out of memory; jansson omits a key that it could not write. The caller
    frees the text. */
 char *ch_json_dump(const json_t *value, size_t flags);
+
+/* Writes a value to a file of a directory, and releases the value; NULL stands for one that found no memory. */
+ch_status ch_json_write(const char *directory, const char *name, json_t *value, size_t flags,
+                        ch_error *error);
 
 /* Appends a new value to *list. When memory is out, releases the list, and *list becomes NULL. */
 void ch_json_append(json_t **list, json_t *value);

@@ -5,11 +5,9 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "base/file.h"
 #include "base/text.h"
 #include "base/utf8.h"
 
@@ -123,12 +121,10 @@ static const struct {
 
 /* Returns true for files that a model directory may have besides weights. */
 static bool is_beside(const char *name) {
-  static const char *const names[] = {"model.safetensors", "tokenizer.bin",         "training_args.bin",
-                                      "optimizer.pt",      "scheduler.pt",          "rng_state.pth",
-                                      "optimizer.bin",     "checkpoint.safetensors"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (strcmp(name, names[i]) == 0) return true;
-  return false;
+  static const char *const names[] = {"model.safetensors", "tokenizer.bin",          "training_args.bin",
+                                      "optimizer.pt",      "scheduler.pt",           "rng_state.pth",
+                                      "optimizer.bin",     "checkpoint.safetensors", NULL};
+  return ch_in_list(name, names);
 }
 
 /* Returns the first row of signs that `name` matches, or the number of rows. */

@@ -5,7 +5,6 @@
 #include "base/text.h"
 
 #include <stdarg.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>

@@ -213,6 +213,12 @@ const char *ch_format_utc(int64_t seconds, char buffer[CH_UTC_SIZE]) {
   return buffer;
 }
 
+bool ch_in_list(const char *name, const char *const *names) {
+  for (; *names; names++)
+    if (strcmp(name, *names) == 0) return true;
+  return false;
+}
+
 bool ch_ends_with(const char *text, const char *end) {
   size_t size = strlen(text), tail = strlen(end);
   return size >= tail && strcmp(text + size - tail, end) == 0;

@@ -41,6 +41,8 @@ const char *ch_format_count(double count, char *buffer, size_t size);
 /* Writes 12345678 as "12.3 MB" to buffer, and returns it. */
 const char *ch_format_bytes(double bytes, char *buffer, size_t size);
 bool ch_ends_with(const char *text, const char *end);
+/* Returns true if `names` (NULL-terminated) has the name. */
+bool ch_in_list(const char *name, const char *const *names);
 /* Returns the noun after a count: `one` after 1, else `many`. */
 const char *ch_plural(int64_t count, const char *one, const char *many);
 /* Returns "a" or "an" for the word, by its first letter. */

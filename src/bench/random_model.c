@@ -16,15 +16,11 @@ static ch_dtype stored_dtype(const ch_param *row, ch_dtype dtype) {
   return row->always_real ? CH_F32 : dtype;
 }
 
-static size_t bytes_of(const ch_param *row, ch_dtype dtype) {
-  return ((size_t)ch_param_count(row) * ch_dtype_size(dtype) + 63) & ~(size_t)63;
-}
-
 static ch_status place_tensors(const ch_params *params, ch_dtype dtype, ch_weights *weights,
                                ch_error *error) {
   weights->tensors = calloc((size_t)params->count + 1, sizeof *weights->tensors);
   for (int i = 0; i < params->count; i++)
-    weights->owned_bytes += bytes_of(&params->rows[i], stored_dtype(&params->rows[i], dtype));
+    weights->owned_bytes += ch_param_place_bytes(&params->rows[i], stored_dtype(&params->rows[i], dtype));
   weights->owned = ch_pages_alloc(weights->owned_bytes);
   if (!weights->tensors || !weights->owned)
     return ch_fail(error, CH_ERROR_MEMORY, "no memory for random weights of %zu bytes", weights->owned_bytes);
@@ -34,7 +30,7 @@ static ch_status place_tensors(const ch_params *params, ch_dtype dtype, ch_weigh
     ch_tensor *tensor = &weights->tensors[i];
     *tensor = (ch_tensor){.dtype = stored_dtype(row, dtype), .rank = row->rank, .data = place};
     memcpy(tensor->shape, row->shape, sizeof tensor->shape);
-    place += bytes_of(row, tensor->dtype);
+    place += ch_param_place_bytes(row, tensor->dtype);
   }
   return CH_OK;
 }

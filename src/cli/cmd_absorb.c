@@ -4,6 +4,7 @@
 
 #include <crosshead/compress.h>
 
+#include "base/json.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/parse.h"
@@ -83,7 +84,7 @@ static void put_page(const void *context, const json_t *report, ch_text *text) {
   if (after != before)
     ch_text_printf(text, "cache per token: %lld elements, before %lld%s\n", after, before,
                    a->keep_cache ? "" : " (--keep-cache does not fold such mixing)");
-  const char *type = ch_report_text(report, "model_type");
+  const char *type = ch_json_text_at(report, "model_type");
   ch_text_printf(text, "%s: %s %s model%s\n", a->out, ch_article(type), type,
                  any_folded || any_left ? "" : ", a copy");
 }
@@ -130,7 +131,5 @@ const ch_command ch_cmd_absorb = {
         "factored ones. The result computes the same with plainer weights. If only plain attention is left, "
         "it is a llama, qwen2, qwen3 or qwen3_moe directory that other programs load.",
     .examples = "crosshead absorb runs/kha-linear --out plain",
-    .options = options,
-    .arguments_size = sizeof(arguments),
-    .run = run,
+    CH_RUNS(options, arguments, run),
 };

@@ -79,20 +79,13 @@ static ch_status parse_values(const char *option, const char *text, int64_t leas
   }
 }
 
-static bool holds(const char *directory, const char *name) {
-  char *path = ch_path_join(directory, name);
-  bool there = path && ch_is_file(path);
-  free(path);
-  return there;
-}
-
 /* Opens a directory with its weights, or a configuration alone with random ones. */
 static ch_status open_model(bench *b, ch_error *error) {
   const arguments *a = b->arguments;
   const char *path = a->positional[0];
   const ch_model_settings settings = {.keep_dictionary = a->keep_dictionary, .no_tokenizer = true};
   unsigned held = 0;
-  if (holds(path, "model.safetensors") || holds(path, "model.safetensors.index.json"))
+  if (ch_directory_has(path, "model.safetensors") || ch_directory_has(path, "model.safetensors.index.json"))
     CH_TRY(ch_model_open_with(path, &settings, &b->model, error));
   else
     CH_TRY(ch_model_open_random(path, ch_precision_of(a->dtype), 1, &settings, &b->model, error));
@@ -359,7 +352,5 @@ const ch_command ch_cmd_bench = {
         "crosshead bench models/stories\n"
         "crosshead bench config.json --prompt 512 --depth 0,4096,16384 --batch 1,4 --cache-dtype bf16\n"
         "crosshead bench config.json --train --batch 16 --seq 256 --profile --trace step.json",
-    .options = options,
-    .arguments_size = sizeof(arguments),
-    .run = run,
+    CH_RUNS(options, arguments, run),
 };

@@ -528,11 +528,8 @@ const ch_command ch_cmd_compare = {
     .examples =
         "crosshead compare --data book.txt\n"
         "crosshead compare --data book.txt --mechanisms mha,gqa:4,mqa --params 3M --tokens 10M --out book",
-    .options = options,
-    .list_title = "Mechanisms",
-    .list = ch_lineup_list,
+    CH_LISTS_MECHANISMS,
     .defaults = defaults,
-    .arguments_size = sizeof(arguments),
     .over_ranks = true,
-    .run = run,
+    CH_RUNS(options, arguments, run),
 };

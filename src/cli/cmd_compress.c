@@ -158,8 +158,6 @@ const ch_command ch_cmd_compress = {
         "--out "
         "half\n"
         "crosshead compress llama --method masa --ratio 0.2 --calibration text.txt --out small",
-    .options = options,
-    .arguments_size = sizeof(ch_compress_arguments),
     .over_ranks = true,
-    .run = run,
+    CH_RUNS(options, ch_compress_arguments, run),
 };

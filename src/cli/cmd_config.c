@@ -59,10 +59,7 @@ const ch_command ch_cmd_config = {
                 "crosshead config gqa:4 --params 300M --like runs/first/gqa-4 > large.json\n"
                 "crosshead config mfa+moe --layers 24 --hidden 2048 --tokenizer tokenizer.json --seq 4096\n"
                 "crosshead config mla --like model > mla.json",
-    .options = options,
-    .list_title = "Mechanisms",
-    .list = ch_lineup_list,
+    CH_LISTS_MECHANISMS,
     .defaults = set_defaults,
-    .arguments_size = sizeof(arguments),
-    .run = run,
+    CH_RUNS(options, arguments, run),
 };

@@ -338,8 +338,6 @@ const ch_command ch_cmd_eval = {
                 "crosshead eval models/stories --task ruler:niah_single_1@4k\n"
                 "crosshead eval models/stories --text valid.txt --window 512 --stride 128 --json\n"
                 "crosshead eval models/vit --images cifar-10-batches-bin",
-    .options = options,
-    .arguments_size = sizeof(arguments),
     .over_ranks = true,
-    .run = run,
+    CH_RUNS(options, arguments, run),
 };

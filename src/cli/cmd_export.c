@@ -3,6 +3,7 @@
 
 #include <crosshead/convert.h>
 
+#include "base/json.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/parse.h"
@@ -28,9 +29,9 @@ static ch_export_format format_of(const char *name) {
 
 static void put_page(const void *given, const json_t *report, ch_text *text) {
   const arguments *a = given;
-  const char *type = ch_report_text(report, "model_type");
+  const char *type = ch_json_text_at(report, "model_type");
   ch_text_printf(text, "%s: %s %s model, %s%s\n", a->out, ch_article(type), type,
-                 ch_report_text(report, "dtype"),
+                 ch_json_text_at(report, "dtype"),
                  json_is_true(json_object_get(report, "tokenizer")) ? "" : ", without a tokenizer");
   long long before = ch_report_count(report, "cache_elements_per_token_before"),
             after = ch_report_count(report, "cache_elements_per_token");
@@ -41,7 +42,7 @@ static void put_page(const void *given, const json_t *report, ch_text *text) {
                    after, before);
   if (!json_is_true(json_object_get(report, "tokenizer_exact")))
     ch_text_printf(text, "some texts get other token ids in llama.cpp: GGUF cannot express %s\n",
-                   ch_report_text(report, "tokenizer_loss"));
+                   ch_json_text_at(report, "tokenizer_loss"));
 }
 
 static ch_status run(const void *given, ch_error *error) {
@@ -124,7 +125,5 @@ const ch_command ch_cmd_export = {
         "crosshead export config.json --format transformers --untrained --tokenizer tok.json --out large\n"
         "crosshead export model --format gguf --dtype q8_0 --out model.gguf\n"
         "crosshead export runs/mine --format safetensors --dtype bf16 --out plain",
-    .options = options,
-    .arguments_size = sizeof(arguments),
-    .run = run,
+    CH_RUNS(options, arguments, run),
 };

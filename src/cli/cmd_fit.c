@@ -115,7 +115,5 @@ const ch_command ch_cmd_fit = {
                 "crosshead fit models.csv --law size --params 1G --budget 20G\n"
                 "crosshead fit models.csv --law chinchilla --params 70G --budget 1.4T\n"
                 "crosshead fit sweep/results.json --budget 1G --json",
-    .options = options,
-    .arguments_size = sizeof(arguments),
-    .run = run,
+    CH_RUNS(options, arguments, run),
 };

@@ -180,7 +180,5 @@ const ch_command ch_cmd_forward = {
         "crosshead forward models/tiny --tokens 5,9,2\n"
         "crosshead forward models/tiny --tokens tokens.safetensors --out out.safetensors --grads\n"
         "crosshead forward models/tiny --tokens tokens.safetensors --out out.safetensors --cached 8 --json",
-    .options = options,
-    .arguments_size = sizeof(arguments),
-    .run = run,
+    CH_RUNS(options, arguments, run),
 };

@@ -1,5 +1,4 @@
 /* crosshead generate: writes text with a model and prints the rates of prefill and decoding and the cache's size. */
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -287,7 +286,5 @@ const ch_command ch_cmd_generate = {
         "crosshead generate models/stories --prompt-file letter.txt --temperature 0 --max-tokens 500\n"
         "crosshead generate models/stories --prompts prompts.txt --samples 4 --batch 16 --json\n"
         "crosshead generate models/stories --prompt \"The moon\" --cache-dtype bf16 --seed 7 --json",
-    .options = options,
-    .arguments_size = sizeof(arguments),
-    .run = run,
+    CH_RUNS(options, arguments, run),
 };

@@ -1,5 +1,4 @@
 /* crosshead help [COMMAND] */
-#include <string.h>
 
 #include "cli/help.h"
 #include "cli/parse.h"
@@ -7,13 +6,6 @@
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
 } arguments;
-
-static bool is_first_word(const char *word) {
-  size_t length = strlen(word);
-  for (const ch_command *const *c = ch_commands; *c; c++)
-    if (strncmp((*c)->name, word, length) == 0 && (*c)->name[length] == ' ') return true;
-  return false;
-}
 
 static ch_status run(const void *given, ch_error *error) {
   const arguments *a = given;
@@ -28,7 +20,7 @@ static ch_status run(const void *given, ch_error *error) {
     ch_print_command_help(command, stdout);
     return CH_OK;
   }
-  if (count == 1 && is_first_word(words[0])) {
+  if (count == 1 && ch_is_family(words[0])) {
     ch_print_family_help(words[0], stdout);
     return CH_OK;
   }

@@ -1,6 +1,7 @@
 /* crosshead import FILE_OR_DIR --out DIR: other programs' models as a model directory. */
 #include <crosshead/convert.h>
 
+#include "base/json.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/parse.h"
@@ -26,9 +27,9 @@ static void put_page(const void *context, const json_t *report, ch_text *text) {
   char count[32];
   bool tokenizer = json_is_true(json_object_get(report, "tokenizer"));
   double parameters = (double)ch_report_count(report, "parameters_total");
-  const char *type = ch_report_text(report, "model_type");
+  const char *type = ch_json_text_at(report, "model_type");
   ch_text_printf(text, "%s: %s %s model of %s parameters from %s%s\n", a->out, ch_article(type), type,
-                 ch_format_count(parameters, count, sizeof count), ch_report_text(report, "format"),
+                 ch_format_count(parameters, count, sizeof count), ch_json_text_at(report, "format"),
                  tokenizer ? "" : ", without a tokenizer (--tokenizer gives it one)");
   if (done->blocks)
     ch_text_printf(text,
@@ -86,7 +87,5 @@ const ch_command ch_cmd_import = {
     .examples = "crosshead import model-Q4_K_M.gguf --dtype bf16 --out model\n"
                 "crosshead import model-Q4_K_M.gguf --keep-blocks --out small\n"
                 "crosshead import stories15M.bin --tokenizer tokenizer.bin --out stories",
-    .options = options,
-    .arguments_size = sizeof(arguments),
-    .run = run,
+    CH_RUNS(options, arguments, run),
 };

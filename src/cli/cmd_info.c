@@ -3,7 +3,6 @@
 
 #include <crosshead/info.h>
 #include <crosshead/train.h>
-#include <stdio.h>
 
 #include "base/json.h"
 #include "base/table.h"
@@ -166,7 +165,5 @@ const ch_command ch_cmd_info = {
     .description = "Reads the configuration of a model directory, or a config.json, and computes sizes and "
                    "FLOPs from it. Weights are not read.",
     .examples = "crosshead info runs/gqa\ncrosshead info config.json --json --depth 4k",
-    .options = options,
-    .arguments_size = sizeof(arguments),
-    .run = run,
+    CH_RUNS(options, arguments, run),
 };

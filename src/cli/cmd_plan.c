@@ -216,9 +216,6 @@ const ch_command ch_cmd_plan = {
         "crosshead plan models/stories --context 512 --users 100 --memory 1GB\n"
         "crosshead plan mha gqa:8 mla mfa --like config.json --context 128k --users 8 --device h100-sxm,l4\n"
         "crosshead plan config.json --context 32k --dtype q4_k --cache-dtype q8_0 --memory 16GiB",
-    .options = options,
-    .list_title = "Mechanisms",
-    .list = ch_lineup_list,
-    .arguments_size = sizeof(arguments),
-    .run = run,
+    CH_LISTS_MECHANISMS,
+    CH_RUNS(options, arguments, run),
 };

@@ -72,7 +72,5 @@ const ch_command ch_cmd_quantize = {
                    "matrices that multiply cached states are not quantised.",
     .examples = "crosshead quantize Qwen3-0.6B --type q4_k --out small\n"
                 "crosshead eval small --text text.txt",
-    .options = options,
-    .arguments_size = sizeof(arguments),
-    .run = run,
+    CH_RUNS(options, arguments, run),
 };

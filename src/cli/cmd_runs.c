@@ -108,9 +108,7 @@ const ch_command ch_cmd_runs = {
                 "crosshead runs mechanism=gqa 'validation_loss<3' --sort validation_loss\n"
                 "crosshead runs show 3\n"
                 "crosshead runs compare 3 4",
-    .options = list_options,
-    .arguments_size = sizeof(arguments),
-    .run = list,
+    CH_RUNS(list_options, arguments, list),
 };
 
 /* --- show --------------------------------------------------------------------------------------------------- */
@@ -143,9 +141,7 @@ const ch_command ch_cmd_runs_show = {
         "Show everything recorded about a run: settings, machine, results; with --json the curves too.",
     .description = terms_text,
     .examples = "crosshead runs show 3\ncrosshead runs show 3 --json",
-    .options = show_options,
-    .arguments_size = sizeof(arguments),
-    .run = show,
+    CH_RUNS(show_options, arguments, show),
 };
 
 /* --- compare ------------------------------------------------------------------------------------------------ */
@@ -174,9 +170,7 @@ const ch_command ch_cmd_runs_compare = {
     .summary = "Show what differs between runs: settings, machines, results.",
     .description = terms_text,
     .examples = "crosshead runs compare 3 4\ncrosshead runs compare kind=sweep name~gqa",
-    .options = show_options,
-    .arguments_size = sizeof(arguments),
-    .run = compare,
+    CH_RUNS(show_options, arguments, compare),
 };
 
 /* --- delete ------------------------------------------------------------------------------------------------- */
@@ -216,9 +210,7 @@ const ch_command ch_cmd_runs_delete = {
     .summary = "Delete runs from the file of runs; their models and logs stay.",
     .description = terms_text,
     .examples = "crosshead runs delete 3\ncrosshead runs delete status=failed --dry-run",
-    .options = delete_options,
-    .arguments_size = sizeof(arguments),
-    .run = delete_runs,
+    CH_RUNS(delete_options, arguments, delete_runs),
 };
 
 /* --- add ---------------------------------------------------------------------------------------------------- */
@@ -257,7 +249,5 @@ const ch_command ch_cmd_runs_add = {
     .summary = "Add training runs to the file of runs, from the logs in their directories.",
     .description = "A run that is in the file already is not added twice.",
     .examples = "crosshead runs add old/model comparison/gqa-4",
-    .options = add_options,
-    .arguments_size = sizeof(arguments),
-    .run = add,
+    CH_RUNS(add_options, arguments, add),
 };

@@ -144,7 +144,5 @@ const ch_command ch_cmd_serve = {
                 "crosshead serve models/stories --port 9000 --parallel 16 --compute bf16\n"
                 "crosshead serve models/stories --host 0.0.0.0 --api-key-file keys.txt\n"
                 "crosshead serve models/stories --cors https://app.example --alias stories",
-    .options = options,
-    .arguments_size = sizeof(arguments),
-    .run = run,
+    CH_RUNS(options, arguments, run),
 };

@@ -1,7 +1,6 @@
 /* crosshead sweep: finds stable learning rates and extrapolates losses; or checks the sizes of activations over
    widths. */
 #include <stdlib.h>
-#include <string.h>
 
 #include <crosshead/sweep.h>
 
@@ -363,11 +362,8 @@ const ch_command ch_cmd_sweep = {
     .examples = "crosshead sweep --data book.txt --mechanisms mha,mea --lr 1e-4,5e-4,1e-3,3e-3\n"
                 "crosshead sweep --data book.txt --lr 1e-4..3e-2:6 --seeds 3 --budget 1G --out rates\n"
                 "crosshead sweep --data book.txt --mechanisms mha,mla --coordinate-check --widths 64,128,256",
-    .options = options,
-    .list_title = "Mechanisms",
-    .list = ch_lineup_list,
+    CH_LISTS_MECHANISMS,
     .defaults = defaults,
-    .arguments_size = sizeof(arguments),
     .over_ranks = true,
-    .run = run,
+    CH_RUNS(options, arguments, run),
 };

@@ -206,7 +206,5 @@ const ch_command ch_cmd_tokenize = {
     .examples = "crosshead tokenize runs/gqa story.txt >ids.txt\n"
                 "crosshead tokenize runs/gqa ids.txt --decode\n"
                 "echo 'Hello world' | crosshead tokenize tokenizer.json -",
-    .options = options,
-    .arguments_size = sizeof(arguments),
-    .run = run,
+    CH_RUNS(options, arguments, run),
 };

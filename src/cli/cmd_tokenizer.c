@@ -78,7 +78,5 @@ const ch_command ch_cmd_tokenizer_train = {
         "and separates documents in the text.",
     .examples = "crosshead tokenizer train --data book.txt --vocab 4096\n"
                 "crosshead tokenizer train --data a.txt,b.txt --out runs/tokenizer.json",
-    .options = options,
-    .arguments_size = sizeof(arguments),
-    .run = run,
+    CH_RUNS(options, arguments, run),
 };

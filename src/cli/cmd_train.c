@@ -33,9 +33,7 @@ static ch_status check_out(const ch_training_arguments *a, bool checkpoint, ch_e
 /* Refuses a new run without a configuration, and an output that exists. */
 static ch_status check(const ch_training_arguments *a, ch_error *error) {
   const ch_train_settings *s = &a->settings;
-  char *path = ch_path_join(a->out, CH_TRAIN_CHECKPOINT);
-  bool checkpoint = path && ch_is_file(path);
-  free(path);
+  bool checkpoint = ch_directory_has(a->out, CH_TRAIN_CHECKPOINT);
   if (s->model.resume && checkpoint) return CH_OK;
   CH_TRY(check_out(a, checkpoint, error));
   if (a->positional[0] || s->model.init_from) return CH_OK;
@@ -139,8 +137,6 @@ const ch_command ch_cmd_train = {
         "crosshead train --out model --resume\n"
         "crosshead train --init-from small --recover --control Qwen3-0.6B --data notes.txt --out recovered\n"
         "crosshead train --init-from Qwen3-0.6B --data notes.txt --out tuned --schedule constant",
-    .options = ch_training_option_table,
-    .arguments_size = sizeof(ch_training_arguments),
     .over_ranks = true,
-    .run = run,
+    CH_RUNS(ch_training_option_table, ch_training_arguments, run),
 };

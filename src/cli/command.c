@@ -26,13 +26,6 @@ static void print_error(const char *command, const char *message) {
   fprintf(stderr, "crosshead%s%s: %s\n", *command ? " " : "", command, message);
 }
 
-static bool is_family(const char *word) {
-  size_t length = strlen(word);
-  for (const ch_command *const *c = ch_commands; *c; c++)
-    if (strncmp((*c)->name, word, length) == 0 && (*c)->name[length] == ' ') return true;
-  return false;
-}
-
 /* Lists the names that may follow: after a family's first word, the second words. */
 static void list_names(const char *family, const char *names[], int most) {
   size_t skip = family ? strlen(family) + 1 : 0;
@@ -45,7 +38,7 @@ static void list_names(const char *family, const char *names[], int most) {
 
 static void print_unknown(int argc, char **argv) {
   enum { MOST = 128 };
-  const char *names[MOST + 1], *family = is_family(argv[0]) ? argv[0] : NULL;
+  const char *names[MOST + 1], *family = ch_is_family(argv[0]) ? argv[0] : NULL;
   list_names(family, names, MOST);
   ch_error error;
   if (family && argc < 2) {
@@ -157,7 +150,7 @@ static int dispatch(int argc, char **argv) {
     ch_fail(&error, CH_ERROR_ARGUMENT,
             "unknown option '%.64s'; write a command first (`crosshead --help` lists them)", argv[1]);
     print_error("", error.message);
-  } else if (is_family(argv[1]) && argc > 2 &&
+  } else if (ch_is_family(argv[1]) && argc > 2 &&
              (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0)) {
     ch_print_family_help(argv[1], stdout);
     return EXIT_SUCCESS;

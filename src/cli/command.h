@@ -123,6 +123,8 @@ typedef struct ch_command {
      anything else 1. */
   ch_status (*run)(const void *arguments, ch_error *error);
 } ch_command;
+/* The members of a command that are its code. */
+#define CH_RUNS(table, type, function) .options = table, .arguments_size = sizeof(type), .run = function
 
 /* All commands, NULL-terminated, in the order --help lists them (cli/commands.c). */
 extern const ch_command *const ch_commands[];

@@ -65,4 +65,9 @@ int ch_find_command(int argc, char **argv, const ch_command **found) {
   return words ? words : match(ch_hidden_commands, argc, argv, found);
 }
 
-/* True when `word` is the first word of commands of two words. */
+bool ch_is_family(const char *word) {
+  size_t length = strlen(word);
+  for (const ch_command *const *c = ch_commands; *c; c++)
+    if (strncmp((*c)->name, word, length) == 0 && (*c)->name[length] == ' ') return true;
+  return false;
+}

@@ -114,5 +114,6 @@ ch_compare_settings ch_lineup_settings(const ch_lineup *lineup);
 
 /* Writes an entry of the list of mechanisms, "gqa[:N]", and a line about it. */
 bool ch_lineup_list(int index, ch_text *entry, ch_text *meaning);
+#define CH_LISTS_MECHANISMS .list_title = "Mechanisms", .list = ch_lineup_list
 
 #endif

@@ -234,9 +234,7 @@ ch_status ch_destinations_close(ch_destinations *all, ch_status status, ch_error
 
 ch_status ch_check_job(const char *option, const char *path, const char *settings, ch_error *error) {
   ch_occupant_kind kind = ch_inspect_output(path).kind;
-  char *file = settings ? ch_path_join(path, settings) : NULL;
-  bool own = file && ch_is_file(file);
-  free(file);
+  bool own = settings && ch_directory_has(path, settings);
   if (own || kind == CH_HOLDS_NOTHING || kind == CH_HOLDS_EMPTY_DIRECTORY || ch_holds_prepared_text(path))
     return CH_OK;
   ch_occupant s = ch_inspect_output(path);

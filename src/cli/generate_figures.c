@@ -1,6 +1,18 @@
 /* Prints rates, ids and ends of generated texts. */
 #include "cli/generate_figures.h"
 
+#include "cli/command.h"
+#include "cli/interrupt.h"
+
+bool ch_text_is_wanted(void) {
+  return !ch_interrupted() && ch_output_alive();
+}
+
+bool ch_prompt_is_wanted(int64_t done, int64_t total, void *user) {
+  (void)done, (void)total, (void)user;
+  return ch_text_is_wanted();
+}
+
 double ch_token_rate(int64_t tokens, double seconds) {
   return seconds > 0 ? (double)tokens / seconds : 0;
 }

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/progress.h"
-#include "cli/command.h"
 #include "cli/generate_figures.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
@@ -30,10 +29,6 @@ typedef struct batch {
   double seconds;
 } batch;
 
-static bool is_wanted(void) {
-  return !ch_interrupted() && ch_output_alive();
-}
-
 static void put_rest_of_prompt(generated_text *s) {
   if (s->echoed) ch_prompt_echo_rest(s->echoed, s->asked->prompt_bytes > 0, &s->text);
   s->echoed = NULL;
@@ -43,12 +38,7 @@ static bool take(const char *text, size_t size, void *user) {
   generated_text *s = user;
   put_rest_of_prompt(s);
   ch_text_put(&s->text, text, size);
-  return !s->text.failed && is_wanted();
-}
-
-static bool go_on_reading(int64_t done, int64_t total, void *user) {
-  (void)done, (void)total, (void)user;
-  return is_wanted();
+  return !s->text.failed && ch_text_is_wanted();
 }
 
 static ch_status prepare(const ch_many_texts *many, batch *b, ch_error *error) {
@@ -75,7 +65,7 @@ static ch_status prepare(const ch_many_texts *many, batch *b, ch_error *error) {
     s->echoed = many->echo ? prompt : NULL;
     if (many->echo) ch_prompt_echo(prompt, &s->text);
   }
-  ch_session_set_progress(many->session, go_on_reading, NULL);
+  ch_session_set_progress(many->session, ch_prompt_is_wanted, NULL);
   return CH_OK;
 }
 

@@ -6,7 +6,6 @@
 
 #include <crosshead/bench.h>
 
-#include "cli/command.h"
 #include "cli/generate_figures.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
@@ -28,10 +27,6 @@ static void show(writer *w, const char *text, size_t size) {
   ch_output_put(text, size, true);
 }
 
-static bool is_wanted(void) {
-  return !ch_interrupted() && ch_output_alive();
-}
-
 static void show_rest_of_prompt(writer *w) {
   ch_text rest = {0};
   if (w->echoes) ch_prompt_echo_rest(w->one->prompt, w->said.prompt_bytes > 0, &rest);
@@ -43,12 +38,7 @@ static void show_rest_of_prompt(writer *w) {
 static bool take(const char *text, size_t size, void *user) {
   show_rest_of_prompt(user);
   show(user, text, size);
-  return is_wanted();
-}
-
-static bool go_on_reading(int64_t done, int64_t total, void *user) {
-  (void)done, (void)total, (void)user;
-  return is_wanted();
+  return ch_text_is_wanted();
 }
 
 static ch_status generate(writer *w, ch_generation_result *result, ch_error *error) {
@@ -61,7 +51,7 @@ static ch_status generate(writer *w, ch_generation_result *result, ch_error *err
                             .user = w,
                             .ids = &w->ids};
   w->echoes = one->echo;
-  ch_session_set_progress(one->session, go_on_reading, NULL);
+  ch_session_set_progress(one->session, ch_prompt_is_wanted, NULL);
   ch_status status = ch_generate_text(one->session, &w->said, error);
   show_rest_of_prompt(w);
   *result = w->said.generated;

@@ -14,6 +14,8 @@ void ch_print_family_help(const char *word, FILE *stream);
 
 /* Finds the command that the first one or two words name. Returns their number, 0 if there is none. */
 int ch_find_command(int argc, char **argv, const ch_command **found);
+/* Returns true if `word` is the first word of commands of two words. */
+bool ch_is_family(const char *word);
 
 /* Returns the notes after an option's sentence in the help: choices, bounds, default. "" if it has none. */
 void ch_option_notes(const ch_option *option, ch_text *notes);

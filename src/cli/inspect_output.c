@@ -73,13 +73,6 @@ static bool is_known(const char *name) {
   return ch_is_one_of(known, name) || is_shard(name) || (end && strcmp(end, ".jinja") == 0);
 }
 
-static bool has(const char *directory, const char *name) {
-  char *path = ch_path_join(directory, name);
-  bool there = path && ch_is_file(path);
-  free(path);
-  return there;
-}
-
 /* Finds the first unknown entry below `directory`; returns false if there is none. */
 static bool find_stranger(const char *directory, const char *before, int depth, char *stranger, size_t size) {
   DIR *listing = opendir(directory);
@@ -130,7 +123,7 @@ ch_occupant ch_inspect_output(const char *path) {
     s.kind = CH_HOLDS_EMPTY_DIRECTORY;
   } else if (S_ISDIR(info.st_mode)) {
     int mark = 0;
-    while (mark < MARKS && !has(path, marks[mark].name)) mark++;
+    while (mark < MARKS && !ch_directory_has(path, marks[mark].name)) mark++;
     s.kind = CH_HOLDS_DIRECTORY;
     s.what = mark < MARKS ? marks[mark].what : NULL;
     find_stranger(path, "", mark < MARKS && marks[mark].nested ? MOST_DEPTH : 0, s.stranger,

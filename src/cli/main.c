@@ -17,13 +17,9 @@ static bool newly_set(const char *name, const char *value) {
    milliseconds. On a busy machine they block the processor that the last thread needs, and training becomes
    many times slower. If memory is limited, OpenBLAS's threads wait forever for memory, and the program could
    not exit. Only compress uses them. */
-static void set_up_threads(int argc, char **argv) {
+int main(int argc, char **argv) {
   bool changed = !getenv("OMP_WAIT_POLICY") && newly_set("GOMP_SPINCOUNT", "10000");
   if (argc < 2 || strcmp(argv[1], "compress") != 0) changed |= newly_set("OPENBLAS_NUM_THREADS", "1");
   if (changed) execv("/proc/self/exe", argv);
-}
-
-int main(int argc, char **argv) {
-  set_up_threads(argc, argv);
   return ch_command_main(argc, argv);
 }

@@ -2,7 +2,6 @@
  * and fails nothing. */
 #include "cli/record_run.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

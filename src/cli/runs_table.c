@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/runs_cells.h"
 #include "cli/runs_text.h"
 #include "base/table.h"
@@ -71,10 +72,8 @@ static char *look_of(ch_cell *row) {
 }
 
 static bool is_setting(const char *key) {
-  static const char *const whole[] = {"dataset", "machine.engine", "machine.device_name"};
-  for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
-    if (strcmp(key, whole[i]) == 0) return true;
-  return strncmp(key, "config.", 7) == 0 || strncmp(key, "options.", 8) == 0;
+  static const char *const whole[] = {"dataset", "machine.engine", "machine.device_name", NULL};
+  return ch_in_list(key, whole) || strncmp(key, "config.", 7) == 0 || strncmp(key, "options.", 8) == 0;
 }
 
 static bool has_key(const json_t *keys, const char *key) {

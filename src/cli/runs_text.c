@@ -3,9 +3,6 @@
 
 #include "cli/runs_cells.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/table.h"
 #include "base/utf8.h"

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/json.h"
 #include "base/table.h"
 #include "cli/interrupt.h"
 #include "cli/training.h"
@@ -136,32 +137,28 @@ bool ch_training_show(const ch_train_event *event, void *context) {
   return true;
 }
 
-static double number(const json_t *report, const char *name, double otherwise) {
-  const json_t *value = json_object_get(report, name);
-  return json_is_number(value) ? json_number_value(value) : otherwise;
-}
-
 static void put_run(const ch_training_view *view, const json_t *report, ch_text *text) {
   char tokens[32], speed[32], shown[64];
   const char *unit = unit_of(view),
              *rate = view->start.images ? "train_images_per_second" : "train_tokens_per_second";
   long long steps = ch_report_count(report, "steps");
-  double loss = number(report, "validation_loss", NAN);
-  ch_text_printf(text, "%s: %lld %s, %s %s, training loss %.4f", ch_report_text(report, "model"), steps,
+  double loss = ch_json_number_at(report, "validation_loss", NAN);
+  ch_text_printf(text, "%s: %lld %s, %s %s, training loss %.4f", ch_json_text_at(report, "model"), steps,
                  ch_plural(steps, "step", "steps"),
-                 ch_format_count(number(report, unit, 0), tokens, sizeof tokens), unit,
-                 number(report, "loss", 0));
+                 ch_format_count(ch_json_number_at(report, unit, 0), tokens, sizeof tokens), unit,
+                 ch_json_number_at(report, "loss", 0));
   if (json_object_get(report, "validation_loss"))
-    ch_text_printf(
-        text, ", validation loss %.4f, %s", loss,
-        quality(loss, number(report, "top1", -1), number(report, "top5", -1), shown, sizeof shown));
-  ch_text_printf(text, ", %s %s/s\n", ch_format_count(number(report, rate, 0), speed, sizeof speed), unit);
+    ch_text_printf(text, ", validation loss %.4f, %s", loss,
+                   quality(loss, ch_json_number_at(report, "top1", -1), ch_json_number_at(report, "top5", -1),
+                           shown, sizeof shown));
+  ch_text_printf(text, ", %s %s/s\n",
+                 ch_format_count(ch_json_number_at(report, rate, 0), speed, sizeof speed), unit);
 }
 
 /* Writes a figure of both models and the difference; nothing if one has none. */
 static void put_difference(const char *name, const char *key, int decimals, const json_t *model,
                            const json_t *control, ch_table *table) {
-  double a = number(model, key, NAN), b = number(control, key, NAN);
+  double a = ch_json_number_at(model, key, NAN), b = ch_json_number_at(control, key, NAN);
   if (isnan(a) || isnan(b)) return;
   ch_table_cell(table, "%s", name);
   ch_table_cell(table, "%.*f", decimals, a);

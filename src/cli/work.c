@@ -46,8 +46,3 @@ ch_status ch_report_print(char *json, bool as_json, ch_report_page *page, const 
 long long ch_report_count(const json_t *report, const char *name) {
   return json_integer_value(json_object_get(report, name));
 }
-
-const char *ch_report_text(const json_t *report, const char *name) {
-  const char *text = json_string_value(json_object_get(report, name));
-  return text ? text : "";
-}

@@ -32,7 +32,5 @@ ch_status ch_report_print(char *json, bool as_json, ch_report_page *page, const 
 ch_status ch_report_read(char *text, json_t **report, ch_error *error);
 /* Returns the report's whole number NAME, or 0. */
 long long ch_report_count(const json_t *report, const char *name);
-/* Returns the report's text NAME, or "". */
-const char *ch_report_text(const json_t *report, const char *name);
 
 #endif

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "compress/linear_algebra.h"
 
@@ -81,4 +82,10 @@ ch_status ch_note_matrix(const ch_model *model, const ch_matrix *matrix, const d
   }
   free(whole);
   return all < 0 || left < 0 ? ch_no_memory(error) : CH_OK;
+}
+
+int ch_order_of_matrices(const void *a, const void *b) {
+  const ch_compressed_matrix *x = a, *y = b;
+  int order = x->layer - y->layer;
+  return order ? order : strcmp(x->projection, y->projection);
 }

@@ -23,5 +23,7 @@ ch_status ch_write_factors(const ch_matrix *const *matrices, int count, const ch
 ch_status ch_note_matrix(const ch_model *model, const ch_matrix *matrix, const double *missing,
                          const ch_autocorrelation *c, int64_t after, int64_t rank,
                          ch_compressed_model *compressed, ch_error *error);
+/* For qsort of the report's rows, ch_compressed_matrix: by layer, then by projection. */
+int ch_order_of_matrices(const void *a, const void *b);
 
 #endif

@@ -176,10 +176,6 @@ void ch_shape_list_free(ch_shape_list *list) {
   *list = (ch_shape_list){0};
 }
 
-static int compare_names(const void *a, const void *b) {
-  return strcmp(((const ch_known_shape *)a)->name, ((const ch_known_shape *)b)->name);
-}
-
 static size_t padded(const ch_tensor *tensor) {
   return (ch_tensor_bytes(tensor) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
@@ -216,7 +212,7 @@ ch_status ch_compressed_begin(const ch_model *model, const ch_config *config, ch
   ch_compressed_config(&to->config);
   CH_TRY(ch_config_validate(&to->config, model->directory, error));
   if (shapes->failed) return ch_no_memory(error);
-  qsort(shapes->known.rows, (size_t)shapes->known.count, sizeof *shapes->known.rows, compare_names);
+  qsort(shapes->known.rows, (size_t)shapes->known.count, sizeof *shapes->known.rows, ch_known_shape_order);
   to->params.known = &shapes->known;
   ch_status status = ch_model_declare(&to->config, &to->params, error);
   to->params.known = NULL;

@@ -119,12 +119,6 @@ static ch_status measure_weights(ch_pca *p) {
   return CH_OK;
 }
 
-static int report_order(const void *a, const void *b) {
-  const ch_compressed_matrix *x = a, *y = b;
-  int order = x->layer - y->layer;
-  return order ? order : strcmp(x->projection, y->projection);
-}
-
 static ch_status compress_all(work *w) {
   ch_pca *p = &w->pca;
   CH_TRY(ch_matrices_list(p->model, p->options, &p->list, p->error));
@@ -145,7 +139,7 @@ static ch_status compress_all(work *w) {
   CH_TRY(ch_pca_search(p));
   CH_TRY(begin_pca(w));
   for (int f = 0; f < p->family_count; f++) CH_TRY(write_family(w, &p->families[f]));
-  qsort(w->compressed->matrices, count, sizeof *w->compressed->matrices, report_order);
+  qsort(w->compressed->matrices, count, sizeof *w->compressed->matrices, ch_order_of_matrices);
   w->compressed->groups = p->groups;
   CH_TRY(ch_compressed_end(&p->list, w->compressed, p->error));
   return ch_compress_tell(p->options, "writing", p->total, p->total, p->error);

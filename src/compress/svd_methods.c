@@ -4,7 +4,6 @@
  * in], and go through one whitened truncated SVD: with the mean of the layers' E[x x^T] = R R^T, U S V^T of the stack
  * times R gives a first factor A_g, the basis that the group's layers share, and B_l, the coefficients of each. The
  * output projection keeps a basis for each layer, as in the paper. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -269,12 +268,6 @@ static ch_status allocate_work(work *w) {
   return w->matrix && w->compressed->matrices ? CH_OK : ch_no_memory(w->error);
 }
 
-static int report_order(const void *a, const void *b) {
-  const ch_compressed_matrix *x = a, *y = b;
-  int order = x->layer - y->layer;
-  return order ? order : strcmp(x->projection, y->projection);
-}
-
 static ch_status compress_all(work *w) {
   CH_TRY(ch_matrices_list(w->model, w->options, &w->list, w->error));
   CH_TRY(list_families(w));
@@ -286,7 +279,7 @@ static ch_status compress_all(work *w) {
   for (int f = 0; f < w->family_count; f++) CH_TRY(write(w, f));
   if (w->group_size > 0)
     qsort(w->compressed->matrices, (size_t)w->compressed->matrix_count, sizeof *w->compressed->matrices,
-          report_order);
+          ch_order_of_matrices);
   CH_TRY(ch_compressed_end(&w->list, w->compressed, w->error));
   return report_family(w, "low-rank factors", NULL);
 }

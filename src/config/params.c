@@ -119,6 +119,10 @@ const ch_known_shape *ch_known_shape_of(const ch_known_shapes *shapes, const cha
   return bsearch(name, shapes->rows, (size_t)shapes->count, sizeof *shapes->rows, by_name);
 }
 
+int ch_known_shape_order(const void *a, const void *b) {
+  return strcmp(((const ch_known_shape *)a)->name, ((const ch_known_shape *)b)->name);
+}
+
 int ch_params_find(const ch_params *params, const char *name) {
   return params->index_size ? params->index[slot_of(params, name)] - 1 : -1;
 }
@@ -131,6 +135,10 @@ int64_t ch_param_count(const ch_param *param) {
   int64_t count = 1;
   for (int i = 0; i < param->rank; i++) count *= param->shape[i];
   return count;
+}
+
+size_t ch_param_place_bytes(const ch_param *param, ch_dtype dtype) {
+  return ((size_t)ch_param_count(param) * ch_dtype_size(dtype) + 63) & ~(size_t)63;
 }
 
 void ch_params_free(ch_params *params) {

@@ -89,6 +89,8 @@ typedef struct ch_known_shapes {
 
 /* Returns the shape of a tensor in the files, or NULL if they have no such tensor, or there are no files. */
 const ch_known_shape *ch_known_shape_of(const ch_known_shapes *shapes, const char *name);
+/* For qsort of rows by name. */
+int ch_known_shape_order(const void *a, const void *b);
 
 typedef struct ch_params {
   ch_param *rows; /* index = parameter number everywhere */
@@ -119,6 +121,8 @@ int ch_params_vector(ch_params *params, ch_param_kind kind, double start, int64_
 /* Returns the index of a name, or -1. */
 int ch_params_find(const ch_params *params, const char *name);
 int64_t ch_param_count(const ch_param *param);
+/* Bytes of its elements as `dtype`, rounded up to a whole cache line. */
+size_t ch_param_place_bytes(const ch_param *param, ch_dtype dtype);
 /* Returns the elements that figures count for it: its own, or those of the matrix that inference uses
    instead. */
 int64_t ch_param_figure(const ch_param *param);

@@ -5,7 +5,6 @@
 #include "config/spectral.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/text.h"
 

@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "attention/registry.h"
@@ -135,15 +134,19 @@ static void take(const json_t *root, const char *theirs, json_t *ours, const cha
     json_object_set(ours, name, value);
 }
 
+const char *ch_adopted_next_key(const char *keys, char theirs[64], char ours[64]) {
+  int length = (int)strcspn(keys, " "), first = (int)strcspn(keys, " =");
+  snprintf(theirs, 64, "%.*s", first, keys);
+  snprintf(ours, 64, "%.*s", first < length ? length - first - 1 : first,
+           first < length ? keys + first + 1 : keys);
+  return keys + length + (keys[length] == ' ');
+}
+
 static void take_all(const json_t *root, const char *keys, json_t *ours) {
   while (*keys) {
     char theirs[64], name[64];
-    int length = (int)strcspn(keys, " "), first = (int)strcspn(keys, " =");
-    snprintf(theirs, sizeof theirs, "%.*s", first, keys);
-    snprintf(name, sizeof name, "%.*s", first < length ? length - first - 1 : first,
-             first < length ? keys + first + 1 : keys);
+    keys = ch_adopted_next_key(keys, theirs, name);
     take(root, theirs, ours, name);
-    keys += length + (keys[length] == ' ');
   }
 }
 

@@ -33,6 +33,8 @@ extern const ch_adopted_family ch_adopted_families[];
 extern const int ch_adopted_family_count;
 /* The keys that all of them have as we do, with spaces between. */
 extern const char ch_adopted_keys[];
+/* Reads the first entry of a list of keys, "theirs" or "theirs=ours". Returns the rest of the list. */
+const char *ch_adopted_next_key(const char *keys, char theirs[64], char ours[64]);
 
 /* The `write` functions of the families (adopted_write.c). */
 void ch_adopted_write_phi3(const json_t *ours, json_t *theirs);

@@ -1,7 +1,5 @@
 /* Our own configurations in the words of Hugging Face families: adopted.c the other way round. What is
  * written is read again and compared, so a family says all of the model or it is not that family's. */
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,20 +48,10 @@ static bool renames(const ch_adopted_family *of, const char *name) {
 static void give_all(const spelled_config *w, const char *keys, bool usual) {
   while (*keys) {
     char key[64], name[64];
-    int length = (int)strcspn(keys, " "), first = (int)strcspn(keys, " =");
-    snprintf(key, sizeof key, "%.*s", first, keys);
-    snprintf(name, sizeof name, "%.*s", first < length ? length - first - 1 : first,
-             first < length ? keys + first + 1 : keys);
-    keys += length + (keys[length] == ' ');
+    keys = ch_adopted_next_key(keys, key, name);
     bool of_square = w->of->square && strcmp(name, "head_dim") == 0;
     if (!usual || (!renames(w->of, name) && !of_square)) give(w, name, key);
   }
-}
-
-static void give_activation(const json_t *ours, const ch_adopted_family *of, json_t *theirs) {
-  const char *name = json_string_value(json_object_get(ours, "hidden_act"));
-  const char *activation = of->activation && name ? ch_adopted_activation(name, of->gated) : NULL;
-  if (activation) json_object_set_new(theirs, of->activation, json_string(activation));
 }
 
 static void give_rope(const json_t *ours, const ch_adopted_family *of, json_t *theirs) {
@@ -111,7 +99,9 @@ static json_t *spelled(const ch_config *config, const json_t *ours, const ch_ado
   give_all(&w, of->keys, false);
   give(&w, "bos_token_id", "bos_token_id");
   give(&w, "eos_token_id", "eos_token_id");
-  give_activation(ours, of, theirs);
+  const char *name = json_string_value(json_object_get(ours, "hidden_act"));
+  const char *activation = of->activation && name ? ch_adopted_activation(name, of->gated) : NULL;
+  if (activation) json_object_set_new(theirs, of->activation, json_string(activation));
   give_rope(ours, of, theirs);
   give_window(config, of, theirs);
   if (of->write) of->write(ours, theirs);

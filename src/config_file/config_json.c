@@ -32,18 +32,14 @@ static void settle_dense_layers(ch_config *c) {
     m->dense_layers[m->first_dense_layers++] = false;
 }
 
-static void settle_linear_layers(ch_config *c) {
-  ch_linear_attention *l = &c->linear_attention;
-  if (!l->value_heads) l->value_heads = l->heads;
-  if (!l->value_head_dim) l->value_head_dim = 2 * l->head_dim;
-}
-
 /* Fills in sizes that are left out and follow from others: G = H, d = D/H. */
 static ch_status complete(ch_config *c, const char *where, ch_error *error) {
   if (!c->num_key_value_heads) c->num_key_value_heads = c->num_attention_heads;
   settle_heads(c);
   settle_dense_layers(c);
-  settle_linear_layers(c);
+  ch_linear_attention *l = &c->linear_attention;
+  if (!l->value_heads) l->value_heads = l->heads;
+  if (!l->value_head_dim) l->value_head_dim = 2 * l->head_dim;
   if (c->head_dim || (ch_mechanism_of(c)->modules & CH_MODULE_OWN_SIZES)) return CH_OK;
   if (c->hidden_size % c->num_attention_heads != 0)
     return ch_fail(error, CH_ERROR_CONFIG,
@@ -156,14 +152,6 @@ static ch_status refuse_foreign(const char *path, const char *kind, ch_error *er
                  path);
 }
 
-static ch_status refuse_without_config(const char *directory, ch_error *error) {
-  char *weights = ch_path_join(directory, "model.safetensors");
-  bool has_weights = weights && ch_is_file(weights);
-  free(weights);
-  CH_TRY(ch_refuse_directory(directory, has_weights, error));
-  return ch_fail(error, CH_ERROR_IO, "%s has no config.json; a model directory must have one", directory);
-}
-
 /* Returns true for "meta-llama/Llama-3": a path that does not exist and looks like a name of the Hugging Face
    Hub. */
 static bool is_hub_name(const char *path) {
@@ -189,7 +177,8 @@ ch_status ch_config_read(const char *path, ch_config *config, ch_error *error) {
   size_t size = 0;
   if (ch_is_directory(path) && !ch_is_file(file)) {
     free(file);
-    return refuse_without_config(path, error);
+    CH_TRY(ch_refuse_directory(path, ch_directory_has(path, "model.safetensors"), error));
+    return ch_fail(error, CH_ERROR_IO, "%s has no config.json; a model directory must have one", path);
   }
   const char *foreign = foreign_kind(file);
   if (foreign) {

@@ -104,21 +104,17 @@ void ch_config_spell_deepseek(const ch_deepseek_family *of, ch_config *config) {
   if (!of->sigmoid && m->balance == CH_BALANCE_NONE) m->balance = CH_BALANCE_AUX;
 }
 
-/* Writes keys whose absence would have another meaning. "first_k_dense_replace" marks a model without
-   experts, because transformers does not accept null for their number. */
-static void put_absent(const ch_config *config, ch_text *json) {
-  const ch_moe_config *m = &config->moe;
-  if (!config->attention.q_lora_rank) ch_text_puts(json, ",\n  \"q_lora_rank\": null");
-  if (m->experts && !m->shared) ch_text_puts(json, ",\n  \"n_shared_experts\": null");
-  if (!m->groups) ch_text_puts(json, ",\n  \"n_group\": 1,\n  \"topk_group\": 1");
-}
-
 void ch_config_put_deepseek(const ch_deepseek_family *of, const ch_config *config, ch_text *json) {
   ch_config written = *config;
   if (!config->moe.experts) written.moe.first_dense_layers = config->num_hidden_layers;
   ch_text_puts(json, ",");
   ch_config_put_group("deepseek", 2, CH_KEY_HUGGING_FACE, &written, json);
-  put_absent(config, json);
+  /* Keys whose absence would have another meaning. "first_k_dense_replace" marks a model without experts,
+     because transformers does not accept null for their number. */
+  const ch_moe_config *m = &config->moe;
+  if (!config->attention.q_lora_rank) ch_text_puts(json, ",\n  \"q_lora_rank\": null");
+  if (m->experts && !m->shared) ch_text_puts(json, ",\n  \"n_shared_experts\": null");
+  if (!m->groups) ch_text_puts(json, ",\n  \"n_group\": 1,\n  \"topk_group\": 1");
   if (!config->rope_interleaved) ch_text_puts(json, ",\n  \"rope_interleave\": false");
   ch_text_printf(json, ",\n  \"topk_method\": \"%s\"",
                  of->sigmoid          ? "noaux_tc"

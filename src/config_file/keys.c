@@ -4,10 +4,10 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "attention/registry.h"
+#include "base/text.h"
 
 static bool is_list(const ch_config_key *key) {
   return key->type == CH_KEY_SPAN || key->type == CH_KEY_COMPONENTS || key->type == CH_KEY_PROJECTIONS ||
@@ -78,12 +78,6 @@ static bool in_range(const ch_config_key *key, double value) {
   }
   if (!isfinite(value) || value > key->max || value < key->min) return false;
   return key->type != CH_KEY_NUMBER || key->min > 0 || key->zero || value > 0;
-}
-
-static bool listed(const char *name, const char *const *names) {
-  for (; *names; names++)
-    if (strcmp(name, *names) == 0) return true;
-  return false;
 }
 
 /* Returns true if the key means something to the config's attention type. */
@@ -294,7 +288,7 @@ static void store_name(const ch_config_key *key, const char *name, ch_config *co
 static ch_status read_name(const place *at, const ch_config_key *key, const json_t *json, ch_config *config,
                            ch_error *error) {
   const char *name = json_string_value(json);
-  if (!name || !listed(name, key->names())) return wrong_value(at, key, json, error);
+  if (!name || !ch_in_list(name, key->names())) return wrong_value(at, key, json, error);
   store_name(key, name, config);
   return CH_OK;
 }
@@ -461,7 +455,7 @@ static ch_status check_name(const ch_config_key *key, const ch_config *config, c
                             ch_error *error) {
   char right[400];
   const char *name = (const char *)config + key->offset;
-  if (memchr(name, 0, CH_NAME_SIZE) && listed(name, key->names())) return CH_OK;
+  if (memchr(name, 0, CH_NAME_SIZE) && ch_in_list(name, key->names())) return CH_OK;
   return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s\" is \"%.*s\"; it must be %s", where, key->name,
                  CH_NAME_SIZE, name, wanted(key, right, sizeof right));
 }

@@ -58,12 +58,6 @@ static ch_status check_settings(const ch_evaluate_settings *settings, ch_error *
 
 /* --- the whole text ------------------------------------------------------------------------------------------ */
 
-static ch_status put_id(ch_ids *ids, int32_t id, ch_error *error) {
-  if (!ch_ids_reserve(ids, 1)) return ch_no_memory(error);
-  ids->data[ids->size++] = id;
-  return CH_OK;
-}
-
 ch_status ch_encode_joined(const ch_tokenizer *tokenizer, const ch_document *documents, int64_t count,
                            int32_t end_token, int64_t most, ch_ids *ids, ch_error *error) {
   ch_encoder *encoder = NULL;
@@ -72,7 +66,7 @@ ch_status ch_encode_joined(const ch_tokenizer *tokenizer, const ch_document *doc
   ch_status status = CH_OK;
   for (int64_t i = 0; status == CH_OK && i < count && ids->size < limit; i++) {
     unsigned flags = CH_TEXT_SPECIAL | (i == 0 ? CH_TEXT_WHOLE : CH_TEXT_BARE);
-    if (i > 0 && end_token >= 0) status = put_id(ids, end_token, error);
+    if (i > 0 && end_token >= 0) status = ch_ids_put(ids, end_token, error);
     if (status == CH_OK)
       status = ch_encoder_encode(encoder, documents[i].text, documents[i].size, flags, ids, error);
   }
@@ -130,7 +124,7 @@ static ch_status encode_documents(const ch_tokenizer *tokenizer, const ch_docume
   ch_status status = CH_OK;
   for (int64_t i = 0; status == CH_OK && i < count; i++) {
     all->start[i] = all->ids.size;
-    status = put_id(&all->ids, prefix, error);
+    status = ch_ids_put(&all->ids, prefix, error);
     if (status == CH_OK)
       status = ch_encoder_encode(encoder, documents[i].text, documents[i].size,
                                  CH_TEXT_BARE | CH_TEXT_SPECIAL, &all->ids, error);

@@ -3,7 +3,6 @@
 #include "experiment/trial/prepare.h"
 #include "experiment/compare.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -284,13 +283,6 @@ static ch_status plan_round(const ch_compare_setup *setup, int seeds, seed_round
   return status;
 }
 
-/* Plans one more run of each model in the round. */
-static void add_round(comparison_job *c, const seed_round *next, uint64_t seed) {
-  ch_compare_setup *setup = c->setup;
-  for (int i = 0; i < setup->plan.count; i++)
-    if (next->needs[i]) c->runs[setup->comparison->planned++] = (planned_run){.model = i, .seed = seed};
-}
-
 /* Adds seed after seed until the risk is small enough or the budget does not suffice for the next one. */
 static ch_status decide(comparison_job *c, ch_error *error) {
   const ch_compare_settings *s = &c->setup->settings;
@@ -300,7 +292,12 @@ static ch_status decide(comparison_job *c, ch_error *error) {
     CH_TRY(plan_round(c->setup, seed, &next, error));
     if (next.count < 2 || next.risk <= s->schedule.risk || next.spent + next.costs > s->schedule.budget)
       break;
-    add_round(c, &next, s->training.seed + (uint64_t)seed);
+    /* One more run for each model in the round. */
+    ch_compare_setup *setup = c->setup;
+    for (int i = 0; i < setup->plan.count; i++)
+      if (next.needs[i])
+        c->runs[setup->comparison->planned++] =
+            (planned_run){.model = i, .seed = s->training.seed + (uint64_t)seed};
     CH_TRY(make_runs(c, before, error));
   }
   return CH_OK;

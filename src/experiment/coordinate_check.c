@@ -239,14 +239,6 @@ static ch_status measure_activations(check *c, subject *s, int point, ch_error *
   return CH_OK;
 }
 
-/* Sets the remaining measurements of a model whose loss is not finite to NaN. */
-static void give_up(const check *c, const subject *s, int point) {
-  for (int i = 0; i < c->made->models[s->mechanism].activation_count; i++)
-    for (int p = point; p < c->point_count; p++)
-      c->tables[i].sizes[p * c->list.count + s->width] = c->tables[i].changes[p * c->list.count + s->width] =
-          NAN;
-}
-
 static ch_status take_steps(check *c, subject *s, ch_error *error) {
   int64_t step = 0;
   ch_step_report report;
@@ -254,7 +246,11 @@ static ch_status take_steps(check *c, subject *s, ch_error *error) {
     for (; step < c->points[point]; step++) {
       ch_status status = ch_trainer_step(s->trainer, ch_compare_stopped, &c->setup, &report, error);
       if (status == CH_ERROR_NUMERIC) {
-        give_up(c, s, point);
+        /* The loss is not finite, and neither are the remaining measurements. */
+        for (int i = 0; i < c->made->models[s->mechanism].activation_count; i++)
+          for (int p = point; p < c->point_count; p++)
+            c->tables[i].sizes[p * c->list.count + s->width] =
+                c->tables[i].changes[p * c->list.count + s->width] = NAN;
         return CH_OK;
       }
       CH_TRY(status);

@@ -3,7 +3,6 @@
 #include "experiment/trial/prepare.h"
 #include "experiment/forecast.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/file.h"

@@ -3,7 +3,6 @@
 #include "experiment/ladder.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,11 +21,6 @@ static const double earlier_shares[] = {0.5, 0.75};
 enum { SHARES = sizeof earlier_shares / sizeof *earlier_shares };
 
 /* --- what a rung found ------------------------------------------------------------------------------------------- */
-
-static double training_flops(const ch_model_result *m) {
-  double forward = m->flops_projections + m->flops_context + m->flops_feed_forward + m->flops_head;
-  return FLOPS_OF_TRAINING * forward * (double)m->tokens_trained;
-}
 
 static double run_loss(const ch_model_result *run) {
   return run->validation_loss;
@@ -61,7 +55,8 @@ static double mean_at(const ch_group *group, double share) {
 }
 
 static void take_group(const ch_group *group, int rungs, int rung, ch_ladder_mechanism *m) {
-  m->flops[rung] = training_flops(group->runs[0]);
+  const ch_model_result *run = group->runs[0];
+  m->flops[rung] = FLOPS_OF_TRAINING * ch_model_result_flops(run) * (double)run->tokens_trained;
   m->losses[rung] = ch_group_spread(group, run_loss).mean;
   m->diverged |= group->diverged;
   m->parameters[rung] = (double)group->runs[0]->parameters;

@@ -7,9 +7,7 @@
 #include <omp.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/file.h"
 #include "base/file_names.h"

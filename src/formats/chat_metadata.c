@@ -61,13 +61,9 @@ static const char *const end_names[] = {"<|eot_id|>",
                                         "<|im_stop|>",
                                         "<end_of_utterance>"};
 
-static bool is(ch_gguf_string text, const char *name) {
-  return text.size == strlen(name) && memcmp(text.data, name, text.size) == 0;
-}
-
 static bool ends_by_name(ch_gguf_string text) {
   for (size_t i = 0; i < sizeof end_names / sizeof *end_names; i++)
-    if (is(text, end_names[i])) return true;
+    if (ch_gguf_is(text, end_names[i])) return true;
   return false;
 }
 
@@ -86,11 +82,11 @@ static void add_named_ends(const ch_gguf *file, int64_t vocab_size, ch_chat_meta
     int64_t kind = 0;
     bool special = ch_gguf_whole_at(kinds, i, &kind) && (kind == CH_PIECE_CONTROL || kind == CH_PIECE_USER);
     if (!special || !ends_by_name(text)) continue;
-    if (is(text, "<|end|>")) {
+    if (ch_gguf_is(text, "<|end|>")) {
       part = (int64_t)i;
       continue;
     }
-    whole += is(text, "<|return|>") || is(text, "<|call|>");
+    whole += ch_gguf_is(text, "<|return|>") || ch_gguf_is(text, "<|call|>");
     add_end(chat, (int64_t)i, vocab_size);
   }
   if (whole < 2) add_end(chat, part, vocab_size);

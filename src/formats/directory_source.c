@@ -1,5 +1,4 @@
 /* A model directory as a source: every tensor in its own type, without what training alone needs. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "compress/absorb.h"

@@ -200,7 +200,7 @@ static int by_key(const void *a, const void *b) {
   return strcmp(((const ch_gguf_value *)a)->key, ((const ch_gguf_value *)b)->key);
 }
 
-static int by_name(const void *a, const void *b) {
+int ch_gguf_by_name(const void *a, const void *b) {
   return strcmp(((const ch_gguf_tensor *)a)->name, ((const ch_gguf_tensor *)b)->name);
 }
 
@@ -228,7 +228,7 @@ static ch_status check_tensors(const reader *r) {
     if (t[i - 1].data + t[i - 1].bytes > t[i].data)
       return bad(r, "tensor %s overlaps the data of another one",
                  ch_json_quote(t[i].name, quoted, sizeof quoted));
-  if (file->tensor_count) qsort(t, (size_t)file->tensor_count, sizeof *t, by_name);
+  if (file->tensor_count) qsort(t, (size_t)file->tensor_count, sizeof *t, ch_gguf_by_name);
   for (int64_t i = 1; i < file->tensor_count; i++)
     if (strcmp(t[i - 1].name, t[i].name) == 0)
       return bad(r, "tensor %s appears twice", ch_json_quote(t[i].name, quoted, sizeof quoted));
@@ -344,7 +344,7 @@ const ch_gguf_value *ch_gguf_find(const ch_gguf *file, const char *key) {
 const ch_gguf_tensor *ch_gguf_find_tensor(const ch_gguf *file, const char *name) {
   ch_gguf_tensor wanted = {.name = (char *)name};
   return file->tensor_count
-             ? bsearch(&wanted, file->tensors, (size_t)file->tensor_count, sizeof wanted, by_name)
+             ? bsearch(&wanted, file->tensors, (size_t)file->tensor_count, sizeof wanted, ch_gguf_by_name)
              : NULL;
 }
 
@@ -453,4 +453,8 @@ ch_status ch_gguf_list(const ch_gguf *file, const char *key, ch_gguf_type type, 
   if (!value || !value->list || (type == CH_GGUF_STRING ? !texts : !numbers))
     return wrong(file, key, needed, error);
   return CH_OK;
+}
+
+bool ch_gguf_is(ch_gguf_string text, const char *word) {
+  return text.size == strlen(word) && memcmp(text.data, word, text.size) == 0;
 }

@@ -75,6 +75,10 @@ void ch_gguf_forget(const ch_gguf *file, const void *data, size_t bytes);
 /* Returns the value of a key, or NULL if there is none. */
 const ch_gguf_value *ch_gguf_find(const ch_gguf *file, const char *key);
 const ch_gguf_tensor *ch_gguf_find_tensor(const ch_gguf *file, const char *name);
+/* Returns true if a string of the file is `word`. */
+bool ch_gguf_is(ch_gguf_string text, const char *word);
+/* For qsort of tensors. */
+int ch_gguf_by_name(const void *a, const void *b);
 
 /* Read a value by its key. If it is absent, the result does not change; that is an error if `required`. A
    list, or a value of another type, is an error. */

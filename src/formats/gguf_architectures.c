@@ -2,7 +2,6 @@
 #include "formats/gguf_architectures.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "attention/mechanism.h"

@@ -4,7 +4,6 @@
 #include "formats/gguf_metadata.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"

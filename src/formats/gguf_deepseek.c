@@ -1,7 +1,6 @@
 /* Architecture deepseek2: latent attention and experts, of DeepSeek-V2's kind or V3's by how experts are
    scored. */
 #include <stdio.h>
-#include <string.h>
 
 #include "attention/mechanism.h"
 #include "attention/registry.h"

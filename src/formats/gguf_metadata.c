@@ -42,10 +42,6 @@ ch_status ch_metadata_of_layers(ch_metadata *m, const char *name, bool required,
   return CH_OK;
 }
 
-static bool is(ch_gguf_string text, const char *word) {
-  return text.size == strlen(word) && memcmp(text.data, word, text.size) == 0;
-}
-
 /* Reads YaRN's numbers. A logarithm's multiplier sets both mscale and mscale_all_dim, as in DeepSeek's
    models. */
 static ch_status read_yarn(ch_metadata *m, ch_rope_scaling *scaling) {
@@ -64,15 +60,15 @@ static ch_status read_yarn(ch_metadata *m, ch_rope_scaling *scaling) {
 ch_status ch_metadata_scaling(ch_metadata *m, ch_rope_scaling *scaling) {
   ch_gguf_string type = {"none", 4};
   CH_TRY(ch_gguf_text(m->file, ch_metadata_key(m, "rope.scaling.type"), false, &type, m->error));
-  if (is(type, "yarn")) return read_yarn(m, scaling);
-  if (is(type, "none")) {
+  if (ch_gguf_is(type, "yarn")) return read_yarn(m, scaling);
+  if (ch_gguf_is(type, "none")) {
     CH_TRY(ch_metadata_number(m, "rope.scale_linear", false, &scaling->factor)); /* older files */
     if (scaling->factor == 1) scaling->factor = 0;
     if (scaling->factor != 0) scaling->type = CH_ROPE_LINEAR;
     return CH_OK;
   }
   scaling->type = CH_ROPE_LINEAR;
-  if (is(type, "linear")) return ch_metadata_number(m, "rope.scaling.factor", true, &scaling->factor);
+  if (ch_gguf_is(type, "linear")) return ch_metadata_number(m, "rope.scaling.factor", true, &scaling->factor);
   return ch_fail(m->error, CH_ERROR_CONFIG, "%s: \"%s\" must be none, linear or yarn", m->file->where,
                  m->key);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "formats/gguf.h"
 
@@ -44,11 +45,6 @@ static char *path_of(const char *path, int64_t number, int64_t count) {
   return part;
 }
 
-static const char *last_of(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash ? slash + 1 : path;
-}
-
 static ch_status check_name(const char *path, const split *of, ch_error *error) {
   int number = 0, count = 0;
   long long is = of->number + 1, all = of->count;
@@ -65,7 +61,7 @@ static ch_status check_name(const char *path, const split *of, ch_error *error) 
   char *first = path_of(path, 1, of->count);
   ch_status status =
       ch_fail(error, CH_ERROR_FORMAT, "%s is part %lld of %lld of a split model; give the first, %s", path,
-              is, all, first ? last_of(first) : "which has the metadata");
+              is, all, first ? ch_path_name(first) : "which has the metadata");
   free(first);
   return status;
 }
@@ -79,7 +75,7 @@ static ch_status open_part(const char *first, int64_t number, int64_t count, ch_
                          : ch_fail(error, CH_ERROR_IO,
                                    "%s is part 1 of %" PRId64 " of a split model, and part %" PRId64
                                    ", %s, is missing; all parts must be in one directory",
-                                   first, count, number + 1, last_of(path));
+                                   first, count, number + 1, ch_path_name(path));
   if (status == CH_OK) status = read_split(part, &of, error);
   if (status == CH_OK && (of.number != number || of.count != count))
     status = ch_fail(error, CH_ERROR_FORMAT,
@@ -88,10 +84,6 @@ static ch_status open_part(const char *first, int64_t number, int64_t count, ch_
                      path, of.number + 1, of.count, number + 1, count);
   free(path);
   return status;
-}
-
-static int by_name(const void *a, const void *b) {
-  return strcmp(((const ch_gguf_tensor *)a)->name, ((const ch_gguf_tensor *)b)->name);
 }
 
 /* Moves the tensors of a part to those of the whole. */
@@ -130,7 +122,8 @@ static ch_status open_others(const char *path, int64_t count, ch_gguf *file, ch_
     CH_TRY(open_part(path, i, count, part, error));
     CH_TRY(take_tensors(file, part, error));
   }
-  if (file->tensor_count) qsort(file->tensors, (size_t)file->tensor_count, sizeof *file->tensors, by_name);
+  if (file->tensor_count)
+    qsort(file->tensors, (size_t)file->tensor_count, sizeof *file->tensors, ch_gguf_by_name);
   return check_tensors(file, error);
 }
 

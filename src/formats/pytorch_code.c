@@ -4,7 +4,6 @@
  * to models with that feature, `#? A|B` to models with one of several, `#? !NAME` to those without it. `#<
  * NAME` names the part on which it builds, which is put before it. So the written code holds what the model
  * has and nothing else, and a mechanism is one part that has its name. */
-#include <stdio.h>
 #include <string.h>
 
 #include "attention/mechanism.h"

@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "config_file/config_json.h"
@@ -63,11 +62,6 @@ typedef struct conversion {
   int64_t room;
 } conversion;
 
-static ch_status damaged(const ch_param *param, ch_error *error) {
-  return ch_fail(error, CH_ERROR_NUMERIC, "tensor %s holds a value that is not finite; the model is damaged",
-                 param->name);
-}
-
 /* Fails if a value does not fit the type. F16 ends at 65504, BF16 at 3.39e38; half a step above is rounded
    down. */
 static ch_status check_values(const ch_param *param, const float *values, int64_t count, ch_dtype dtype,
@@ -78,7 +72,9 @@ static ch_status check_values(const ch_param *param, const float *values, int64_
     finite = finite && isfinite(values[i]);
     most = fmaxf(most, fabsf(values[i]));
   }
-  if (!finite) return damaged(param, error);
+  if (!finite)
+    return ch_fail(error, CH_ERROR_NUMERIC,
+                   "tensor %s holds a value that is not finite; the model is damaged", param->name);
   if (dtype == CH_F16 && most >= 65520)
     return ch_fail(error, CH_ERROR_NUMERIC, "tensor %s holds %g, which F16 cannot; bf16 and f32 can",
                    param->name, (double)most);

@@ -1,5 +1,4 @@
 /* Recognises the format of a model by its contents and opens it as a source. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "config_file/config_json.h"
 #include "io/model_files.h"
 
@@ -79,16 +80,12 @@ static void put_start(json_t *rows, const ch_param *param) {
   if (param->init == CH_PARAM_INIT_ONE_HOT) put_for_layer(row, "hot", layer, param->hot > 0 ? param->hot : 1);
 }
 
-static bool ends(const char *name, const char *with) {
-  size_t size = strlen(name), tail = strlen(with);
-  return size >= tail && strcmp(name + size - tail, with) == 0;
-}
-
 /* Writes the size of a factor or dictionary, which a configuration may leave to the tensors. */
 static void put_rank(json_t *ranks, const ch_param *param) {
   const char *name = param->name;
-  bool first = ends(name, ".a.weight") || ends(name, ".atoms") || ends(name, ".basis"),
-       second = ends(name, ".b.weight") && !ends(name, ".residual.b.weight");
+  bool first =
+           ch_ends_with(name, ".a.weight") || ch_ends_with(name, ".atoms") || ch_ends_with(name, ".basis"),
+       second = ch_ends_with(name, ".b.weight") && !ch_ends_with(name, ".residual.b.weight");
   if (first || second)
     json_object_set_new(ranks, name, json_integer((json_int_t)param->shape[first ? 0 : 1]));
 }

@@ -120,14 +120,6 @@ static char *place_parts(ch_cache *cache, const ch_cache_shape *shape, bool by_i
   return next;
 }
 
-/* Lays out all parts. Types with stricter alignment come first. */
-static void place(ch_cache *cache, const ch_cache_shape *shape) {
-  static const ch_dtype order[] = {CH_F32, CH_F16, CH_BF16, CH_Q8_0, CH_Q4_0};
-  char *next = cache->data;
-  for (int i = 0; i < 5; i++) next = place_parts(cache, shape, false, order[i], next);
-  place_parts(cache, shape, true, CH_F32, cache->by_id);
-}
-
 ch_status ch_cache_create(const ch_cache_shape *shape, ch_cache **result, ch_error *error) {
   *result = NULL;
   ch_cache *cache = calloc(1, sizeof *cache);
@@ -148,7 +140,11 @@ ch_status ch_cache_create(const ch_cache_shape *shape, ch_cache **result, ch_err
                    "shorter context or a smaller {cache_dtype} (BF16, Q8_0)",
                    (long long)shape->sequences, (long long)shape->capacity, (long long)token_bytes);
   }
-  place(cache, shape);
+  /* Types with stricter alignment come first. */
+  static const ch_dtype order[] = {CH_F32, CH_F16, CH_BF16, CH_Q8_0, CH_Q4_0};
+  char *next = cache->data;
+  for (int i = 0; i < 5; i++) next = place_parts(cache, shape, false, order[i], next);
+  place_parts(cache, shape, true, CH_F32, cache->by_id);
   *result = cache;
   return CH_OK;
 }

@@ -3,7 +3,6 @@
 #include "graph/plan.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "graph/layout.h"
 #include "graph/plan_private.h"

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "tensor/tile_producers.h"
+
 /* Values of a block of states (CH_Q8_0, CH_Q4_0). */
 enum { STATE_BLOCK = 32 };
 
@@ -376,10 +378,5 @@ static void produce_laid(const ch_attend *args, const ch_tile_span *span, void *
   if (tiles->tail_dim > 0) tiles->tail = tile_from(laid->tiles.tail, token, span->head);
 }
 
-static int64_t no_scratch(const ch_attend *args, int64_t heads, int64_t count) {
-  (void)args, (void)heads, (void)count;
-  return 0;
-}
-
 const ch_tile_producer ch_tile_producer_laid = {
-    .name = "laid", .produce = produce_laid, .scratch_elements = no_scratch};
+    .name = "laid", .produce = produce_laid, .scratch_elements = ch_tile_no_scratch};

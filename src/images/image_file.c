@@ -1,8 +1,6 @@
 /* Reads CIFAR and IDX files. Sizes and counts are checked before they are used. */
 #include "images/image_file.h"
 
-#include <string.h>
-
 /* A CIFAR record: one label or two, then 3 planes of 32 x 32. */
 enum { CIFAR_SIZE = 32, CIFAR_PIXELS = 3 * CIFAR_SIZE * CIFAR_SIZE };
 enum { CIFAR10_CLASSES = 10, CIFAR100_CLASSES = 100, CIFAR100_GROUPS = 20 };

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "text/hash.h"
 #include "text/text_file.h"
 
@@ -31,11 +32,6 @@ struct ch_image_set {
 
 /* --- names ---------------------------------------------------------------------------------------------- */
 
-static const char *base_name(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash ? slash + 1 : path;
-}
-
 /* Returns the length of a name without its .gz. */
 static size_t stem_length(const char *name) {
   size_t length = strlen(name);
@@ -54,7 +50,7 @@ static bool is_labels(const char *name) {
 /* Returns `name` with the last `from` in it replaced by `to`, in malloc'd memory; NULL if out of memory. */
 static char *replaced(const char *name, const char *from, const char *to) {
   const char *place = NULL;
-  for (const char *p = base_name(name); (p = strstr(p, from)); p++) place = p;
+  for (const char *p = ch_path_name(name); (p = strstr(p, from)); p++) place = p;
   if (!place) return strdup(name);
   size_t size = strlen(name) + strlen(to) + 1;
   char *result = malloc(size);
@@ -88,7 +84,7 @@ static ch_status add_path(ch_image_set *set, const char *path, ch_error *error) 
     return ch_fail(error, CH_ERROR_ARGUMENT, "%s is one image file too many; the limit is %d", path,
                    MOST_FILES);
   part *p = &set->parts[set->count];
-  const char *name = base_name(path);
+  const char *name = ch_path_name(path);
   *p = (part){.path = strdup(path), .tests = strstr(name, "test") || strstr(name, "t10k")};
   if (!p->path) return ch_no_memory(error);
   set->count++;
@@ -136,7 +132,7 @@ static ch_status list_files(ch_image_set *set, const char *names, ch_error *erro
   CH_TRY(ch_text_paths(names, &paths, &count, error));
   ch_status status = CH_OK;
   for (size_t i = 0; status == CH_OK && i < count; i++) {
-    bool labels = is_labels(base_name(paths[i])) && count > 1; /* they come with their images */
+    bool labels = is_labels(ch_path_name(paths[i])) && count > 1; /* they come with their images */
     if (!labels) status = add_path(set, paths[i], error);
   }
   free(paths);

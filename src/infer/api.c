@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
+
 const char *ch_version(void) {
   return CH_VERSION_STRING;
 }
@@ -20,13 +22,6 @@ void ch_free(void *memory) {
 
 /* --- models --------------------------------------------------------------------------------------------- */
 
-static bool holds(const char *directory, const char *name) {
-  char *path = ch_path_join(directory, name);
-  bool there = path && ch_is_file(path);
-  free(path);
-  return there;
-}
-
 ch_status ch_api_choose_form(ch_model *model, bool keep_dictionary, ch_error *error) {
   if (keep_dictionary && model->config.sharing.type != CH_SHARING_MASA)
     return ch_fail(error, CH_ERROR_ARGUMENT,
@@ -40,7 +35,8 @@ static ch_status open_tokenizer(const char *directory, const ch_model_settings *
   *tokenizer = NULL;
   if (settings->no_tokenizer) return CH_OK;
   if (settings->tokenizer) return ch_tokenizer_open(settings->tokenizer, tokenizer, error);
-  if (!holds(directory, "tokenizer.json") && !holds(directory, "tokenizer.bin")) return CH_OK;
+  if (!ch_directory_has(directory, "tokenizer.json") && !ch_directory_has(directory, "tokenizer.bin"))
+    return CH_OK;
   return ch_tokenizer_open(directory, tokenizer, error);
 }
 
@@ -191,19 +187,14 @@ ch_status ch_encode(const ch_model *model, const char *text, size_t size, bool b
   return ch_encode_text(model, text, size, begin ? CH_TEXT_BEGINS : 0, tokens, capacity, count, error);
 }
 
-static ch_status check_tokens(const ch_model *model, const int32_t *tokens, size_t count, ch_error *error) {
-  for (size_t i = 0; i < count; i++)
-    if (tokens[i] < 0 || tokens[i] >= model->config.vocab_size)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "token %d at index %zu is outside the vocabulary of 0 to %lld",
-                     tokens[i], i, (long long)model->config.vocab_size - 1);
-  return CH_OK;
-}
-
 ch_status ch_decode_tokens(const ch_model *model, const int32_t *tokens, size_t count, unsigned flags,
                            char **text, size_t *size, ch_error *error) {
   CH_TRY(ch_api_need_tokenizer(model, error));
   if (!tokens && count) return ch_refuse_null(error, "the list of tokens");
-  CH_TRY(check_tokens(model, tokens, count, error));
+  for (size_t i = 0; i < count; i++)
+    if (tokens[i] < 0 || tokens[i] >= model->config.vocab_size)
+      return ch_fail(error, CH_ERROR_ARGUMENT, "token %d at index %zu is outside the vocabulary of 0 to %lld",
+                     tokens[i], i, (long long)model->config.vocab_size - 1);
   return ch_tokenizer_decode(model->tokenizer, tokens, count, flags, text, size, error);
 }
 

@@ -2,8 +2,6 @@
  * memory. */
 #include "infer/api.h"
 
-#include <stdlib.h>
-
 #include "base/memory.h"
 #include "base/text.h"
 #include "infer/generation.h"

@@ -275,65 +275,26 @@ typedef struct column {
   double (*value)(const ch_info_row *row);
 } column;
 
-static double layers(const ch_info_row *row) {
-  return (double)row->config->num_hidden_layers;
-}
+#define FIGURE(name, figure)                                                                                 \
+  static double name(const ch_info_row *row) {                                                               \
+    return figure;                                                                                           \
+  }
 
-static double width(const ch_info_row *row) {
-  return (double)row->config->hidden_size;
-}
-
-static double heads(const ch_info_row *row) {
-  return (double)row->config->num_attention_heads;
-}
-
-static double total(const ch_info_row *row) {
-  return (double)row->account.parameters_total;
-}
-
-static double active(const ch_info_row *row) {
-  return (double)row->account.parameters_active;
-}
-
-static double gates(const ch_info_row *row) {
-  return (double)row->account.parameters_gate_embedding;
-}
-
-static double attention_of_layer(const ch_info_row *row) {
-  return (double)row->account.parameters_attention / layers(row);
-}
-
-static double elements(const ch_info_row *row) {
-  return (double)row->account.cache_elements_per_token;
-}
-
-static double elements_of_layer(const ch_info_row *row) {
-  return elements(row) / layers(row);
-}
-
-static double bytes(const ch_info_row *row) {
-  return (double)row->account.cache_bytes_per_token;
-}
-
-static double rank_of_head(const ch_info_row *row) {
-  return (double)row->account.total_effective_rank / heads(row);
-}
-
-static double latent(const ch_info_row *row) {
-  return (double)row->account.shared_latent_dim;
-}
-
-static double rank(const ch_info_row *row) {
-  return (double)row->account.total_effective_rank;
-}
-
-static double training(const ch_info_row *row) {
-  return 3 * row->account.flops.total;
-}
-
-static double decoding(const ch_info_row *row) {
-  return row->account.decode.total;
-}
+FIGURE(layers, (double)row->config->num_hidden_layers)
+FIGURE(width, (double)row->config->hidden_size)
+FIGURE(heads, (double)row->config->num_attention_heads)
+FIGURE(total, (double)row->account.parameters_total)
+FIGURE(active, (double)row->account.parameters_active)
+FIGURE(gates, (double)row->account.parameters_gate_embedding)
+FIGURE(attention_of_layer, (double)row->account.parameters_attention / layers(row))
+FIGURE(elements, (double)row->account.cache_elements_per_token)
+FIGURE(elements_of_layer, elements(row) / layers(row))
+FIGURE(bytes, (double)row->account.cache_bytes_per_token)
+FIGURE(rank_of_head, (double)row->account.total_effective_rank / heads(row))
+FIGURE(latent, (double)row->account.shared_latent_dim)
+FIGURE(rank, (double)row->account.total_effective_rank)
+FIGURE(training, 3 * row->account.flops.total)
+FIGURE(decoding, row->account.decode.total)
 
 static const column columns[] = {
     {"layers", "", layers},

@@ -47,12 +47,6 @@ size_t ch_sampling_scratch(int64_t vocabulary) {
 
 /* --- sums and weights ----------------------------------------------------------------------------------- */
 
-static ch_status broken_logit(const float *logits, int64_t i, ch_error *error) {
-  return ch_fail(error, CH_ERROR_NUMERIC,
-                 "the logit of token %lld is %s; the model is damaged, or its cache's type is too narrow",
-                 (long long)i, isnan(logits[i]) ? "not a number" : "infinite");
-}
-
 static inline uint32_t bits_of(float x) {
   uint32_t bits;
   memcpy(&bits, &x, sizeof bits);
@@ -112,7 +106,11 @@ static ch_status find_likeliest(const float *logits, int64_t n, float *peaks, in
     float peak = peak_of(logits + at, n - at, &broken);
     if (broken)
       for (int64_t i = at;; i++)
-        if (!(logits[i] < INFINITY)) return broken_logit(logits, i, error);
+        if (!(logits[i] < INFINITY))
+          return ch_fail(
+              error, CH_ERROR_NUMERIC,
+              "the logit of token %lld is %s; the model is damaged, or its cache's type is too narrow",
+              (long long)i, isnan(logits[i]) ? "not a number" : "infinite");
     if (peaks) peaks[at / BLOCK] = peak;
     if (peak > most) first = at;
     most = peak > most ? peak : most;

@@ -85,21 +85,12 @@ static json_t *ends_of(const char *directory) {
 }
 
 static ch_status write_ends(const char *directory, json_t *ends, ch_error *error) {
-  char *path = ch_path_join(directory, generation);
-  json_t *root = json_pack("{s:O}", "eos_token_id", ends);
-  char *text = root ? ch_json_dump(root, JSON_INDENT(2)) : NULL;
-  ch_status status = path && text ? ch_write_file(path, text, strlen(text), error) : ch_no_memory(error);
-  free(text);
-  json_decref(root);
-  free(path);
-  return status;
+  return ch_json_write(directory, generation, json_pack("{s:O}", "eos_token_id", ends), JSON_INDENT(2),
+                       error);
 }
 
 ch_status ch_copy_generation_settings(const char *from, const char *to, ch_error *error) {
-  char *path = ch_path_join(from, generation);
-  bool there = path && ch_is_file(path);
-  free(path);
-  json_t *ends = there ? NULL : ends_of(from);
+  json_t *ends = ch_directory_has(from, generation) ? NULL : ends_of(from);
   ch_status status = ends ? write_ends(to, ends, error) : copy_one(from, to, generation, error);
   json_decref(ends);
   return status;

@@ -72,10 +72,6 @@ ch_status ch_config_read_stored(const char *path, ch_config *config, ch_error *e
 
 /* --- shapes --------------------------------------------------------------------------------------------- */
 
-static int by_name(const void *a, const void *b) {
-  return strcmp(((const ch_known_shape *)a)->name, ((const ch_known_shape *)b)->name);
-}
-
 /* Collects the shapes of all tensors in the files whose names begin with `prefix`, without it. Names still
    belong to the files. */
 static ch_status collect(const ch_safetensors *files, int file_count, const char *prefix,
@@ -92,7 +88,7 @@ static ch_status collect(const ch_safetensors *files, int file_count, const char
       *row = (ch_known_shape){.name = stored->name + strlen(prefix), .rank = stored->tensor.rank};
       memcpy(row->shape, stored->tensor.shape, sizeof row->shape);
     }
-  qsort(shapes->rows, (size_t)shapes->count, sizeof *shapes->rows, by_name);
+  qsort(shapes->rows, (size_t)shapes->count, sizeof *shapes->rows, ch_known_shape_order);
   return CH_OK;
 }
 

@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/mistaken.h"
+#include "base/text.h"
 #include "io/tensor_layout.h"
 #include "io/tensor_names.h"
 #include "tensor/kernels.h"
@@ -232,11 +233,10 @@ static ch_status unknown_tensor(const load_state *o, const char *name) {
    own. */
 static bool is_left_over(const ch_config *config, const char *name) {
   static const char *const buffers[] = {"inv_freq",   "original_inv_freq", "long_inv_freq", "cos_cached",
-                                        "sin_cached", "position_ids",      "causal_mask"};
+                                        "sin_cached", "position_ids",      "causal_mask",   NULL};
   const char *dot = strrchr(name, '.'), *last = dot ? dot + 1 : name;
   long long layer = -1;
-  for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
-    if (strcmp(last, buffers[i]) == 0) return true;
+  if (ch_in_list(last, buffers)) return true;
   return strcmp(config->model_type, "deepseek_v3") == 0 && sscanf(name, "model.layers.%lld.", &layer) == 1 &&
          layer >= config->num_hidden_layers;
 }
@@ -538,10 +538,6 @@ static bool are_finite(const ch_tensor *tensor) {
   return true;
 }
 
-static size_t bytes_of(const ch_param *row, ch_dtype dtype) {
-  return ((size_t)ch_param_count(row) * ch_dtype_size(dtype) + 63) & ~(size_t)63;
-}
-
 /* Fills the copies, all tensors in one parallel region: a barrier a tensor would cost more than the
    copying. */
 static ch_status copy_all(const load_state *o) {
@@ -572,7 +568,7 @@ static ch_status fill(load_state *o, ch_weights_mode mode) {
     weights->tensors[i] = (ch_tensor){.dtype = dtype, .rank = o->params->rows[i].rank, .data = stored->data};
     memcpy(weights->tensors[i].shape, o->params->rows[i].shape, sizeof weights->tensors[i].shape);
     if (is_copied(&o->params->rows[i], stored, &o->places[i], dtype))
-      weights->owned_bytes += bytes_of(&o->params->rows[i], dtype);
+      weights->owned_bytes += ch_param_place_bytes(&o->params->rows[i], dtype);
   }
   weights->owned = ch_pages_alloc(weights->owned_bytes);
   if (!weights->owned)
@@ -583,7 +579,7 @@ static ch_status fill(load_state *o, ch_weights_mode mode) {
     ch_dtype dtype = weights->tensors[i].dtype;
     if (!is_copied(&o->params->rows[i], &o->stored[i].tensor, &o->places[i], dtype)) continue;
     weights->tensors[i].data = place;
-    place += bytes_of(&o->params->rows[i], dtype);
+    place += ch_param_place_bytes(&o->params->rows[i], dtype);
   }
   return copy_all(o);
 }

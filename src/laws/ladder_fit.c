@@ -38,10 +38,6 @@ ch_ladder_tables *ch_ladder_tables_new(const ch_rung_losses *data, int count) {
   return tables;
 }
 
-void ch_ladder_tables_free(ch_ladder_tables *tables) {
-  free(tables);
-}
-
 /* Returns the remaining squared residuals with these powers; amplitude [shares] (may be NULL) receives the
  * best ones. */
 static double remaining(const ch_rung_losses *d, double floor, const double *powers, double squares,

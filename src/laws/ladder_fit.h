@@ -33,7 +33,6 @@ typedef struct ch_law_fit {
 typedef struct ch_ladder_tables ch_ladder_tables;
 /* Returns NULL when out of memory. Release with ch_ladder_tables_free. */
 ch_ladder_tables *ch_ladder_tables_new(const ch_rung_losses *data, int count);
-void ch_ladder_tables_free(ch_ladder_tables *tables);
 
 /* Fits laws [count] to data [count], whose compute the tables know. `fine`: to all digits; else to about three, for
  * one of many fits. 0 < alpha <= 2 and 0 <= E < the lowest loss. */

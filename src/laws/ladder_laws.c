@@ -29,7 +29,7 @@ typedef struct ladder {
 } ladder;
 
 static void ladder_free(ladder *l) {
-  ch_ladder_tables_free(l->tables);
+  free(l->tables);
   free(l->data);
   free(l->laws);
   free(l->draws);

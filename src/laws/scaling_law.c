@@ -249,13 +249,6 @@ static double correlation_of(const curve *c, double scale) {
   return fmin(fmax(product / square + (double)PARAMETERS / c->n, 0), 0.95);
 }
 
-/* Builds the test for the final weights; `powers` and `residual` are overwritten. */
-static ch_robust_test make_test(curve *c, const candidate *law, double scale, double correlation) {
-  for (int i = 0; i < c->n; i++) c->powers[i] = deviation(c, i) / scale;
-  for (int i = 0; i < c->n; i++) c->residual[i] = c->weight[i] / c->precision[i];
-  return ch_robust_make_test(c->n, PARAMETERS, c->powers, c->residual, scale, correlation, law->sum);
-}
-
 /* A quantity whose values are tried. */
 typedef struct trial {
   const curve *curve;
@@ -368,7 +361,11 @@ static ch_status fit(curve *c, double budget, ch_scaling_law *law, ch_error *err
   double power = settle_noise(c, &best);
   if (power > 0) best = fit_robust(c, &scale);
   double correlation = correlation_of(c, scale);
-  ch_robust_test t = make_test(c, &best, scale, correlation);
+  /* Of the settled weights; `powers` and `residual` are overwritten. */
+  for (int i = 0; i < c->n; i++) c->powers[i] = deviation(c, i) / scale;
+  for (int i = 0; i < c->n; i++) c->residual[i] = c->weight[i] / c->precision[i];
+  ch_robust_test t =
+      ch_robust_make_test(c->n, PARAMETERS, c->powers, c->residual, scale, correlation, best.sum);
   double highest = c->loss[0];
   for (int i = 0; i < c->n; i++) highest = fmax(highest, c->loss[i]);
   *law = (ch_scaling_law){.alpha = estimate_alpha(c, &t, best.alpha),

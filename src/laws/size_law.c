@@ -134,12 +134,6 @@ static void set_deviations(const points *p, const candidate *law) {
   for (int i = 0; i < p->n; i++) p->u[i] = p->loss[i] - p->shape->loss(law->at, p->x[i], p->y[i], slope);
 }
 
-static double scale_of(const points *p, const candidate *law) {
-  set_deviations(p, law);
-  for (int i = 0; i < p->n; i++) p->u[i] = fabs(p->u[i]);
-  return fmax(ch_robust_scale(p->u, p->n, p->shape->numbers), rounding);
-}
-
 /* Weights for deviations in units of `scale`, until they settle. */
 static candidate reweight_until_stable(const points *p, candidate law, double scale, bool redescending,
                                        int rounds) {
@@ -197,7 +191,9 @@ static candidate fit_robust(const points *p, double *scale) {
   candidate law = fit_from_starts(p);
   for (int round = 0; round < ROUNDS; round++) {
     double before = *scale;
-    *scale = scale_of(p, &law);
+    set_deviations(p, &law);
+    for (int i = 0; i < p->n; i++) p->u[i] = fabs(p->u[i]);
+    *scale = fmax(ch_robust_scale(p->u, p->n, p->shape->numbers), rounding);
     law = reweight_until_stable(p, law, *scale, false, 1);
     if (round > 0 && fabs(*scale - before) <= 1e-6 * *scale) break;
   }

@@ -10,41 +10,21 @@
 
 void ch_account_parameters(const ch_config *config, const ch_params *params, ch_account *account) {
   *account = (ch_account){0};
-  int64_t experts = 0;
+  int64_t experts = 0, *const figures[] = {[CH_PARAM_ATTENTION] = &account->parameters_attention,
+                                           [CH_PARAM_EMBEDDING] = &account->parameters_embedding,
+                                           [CH_PARAM_GATE_EMBEDDING] = &account->parameters_gate_embedding,
+                                           [CH_PARAM_FFN] = &account->parameters_feed_forward,
+                                           [CH_PARAM_EXPERT] = &account->parameters_feed_forward,
+                                           [CH_PARAM_NORM] = &account->parameters_norm,
+                                           [CH_PARAM_PATCH] = &account->parameters_patch,
+                                           [CH_PARAM_POSITION] = &account->parameters_position,
+                                           [CH_PARAM_CLASSIFIER] = &account->parameters_head};
   for (int i = 0; i < params->count; i++) {
     const ch_param *row = &params->rows[i];
     int64_t n = ch_param_figure(row);
     account->parameters_total += n;
-    switch (row->kind) {
-    case CH_PARAM_ATTENTION:
-      account->parameters_attention += n;
-      break;
-    case CH_PARAM_EMBEDDING:
-      account->parameters_embedding += n;
-      break;
-    case CH_PARAM_GATE_EMBEDDING:
-      account->parameters_gate_embedding += n;
-      break;
-    case CH_PARAM_EXPERT:
-      experts += n;
-      account->parameters_feed_forward += n;
-      break;
-    case CH_PARAM_FFN:
-      account->parameters_feed_forward += n;
-      break;
-    case CH_PARAM_NORM:
-      account->parameters_norm += n;
-      break;
-    case CH_PARAM_PATCH:
-      account->parameters_patch += n;
-      break;
-    case CH_PARAM_POSITION:
-      account->parameters_position += n;
-      break;
-    case CH_PARAM_CLASSIFIER:
-      account->parameters_head += n;
-      break;
-    }
+    *figures[row->kind] += n;
+    if (row->kind == CH_PARAM_EXPERT) experts += n;
   }
   account->parameters_embedding +=
       account->parameters_patch + account->parameters_position + account->parameters_head;

@@ -230,10 +230,6 @@ static ch_status compute_all(materialisation *r) {
   return CH_OK;
 }
 
-static int by_name(const void *a, const void *b) {
-  return strcmp(((const ch_known_shape *)a)->name, ((const ch_known_shape *)b)->name);
-}
-
 /* Returns true if a given tensor stays in the result: all do but a residual's, which stays only if its
    projection keeps its factors. */
 static bool stays(const materialisation *r, const char *name) {
@@ -258,7 +254,7 @@ static ch_status declare(materialisation *r) {
     *shape = (ch_known_shape){.name = row->name, .rank = row->rank};
     memcpy(shape->shape, row->shape, sizeof row->shape);
   }
-  qsort(known.rows, (size_t)known.count, sizeof *known.rows, by_name);
+  qsort(known.rows, (size_t)known.count, sizeof *known.rows, ch_known_shape_order);
   r->to->params.known = &known;
   ch_status status = ch_model_declare(&r->to->config, &r->to->params, r->error);
   r->to->params.known = NULL;

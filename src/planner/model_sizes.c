@@ -15,14 +15,8 @@
 /* --- weights ---------------------------------------------------------------------------------------------------- */
 
 static bool has_weights(const char *path) {
-  static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
-  bool found = false;
-  for (int i = 0; path && i < 2 && !found; i++) {
-    char *name = ch_path_join(path, names[i]);
-    found = name && ch_is_file(name);
-    free(name);
-  }
-  return found;
+  return path && (ch_directory_has(path, "model.safetensors") ||
+                  ch_directory_has(path, "model.safetensors.index.json"));
 }
 
 /* Vectors, and matrices over heads, are F32 whatever the others are. */
@@ -70,15 +64,6 @@ static ch_status make_hollow(const ch_config *config, const char *path, const ch
   place_tensors(question, stored, model);
   ch_model_unload(stored);
   return CH_OK;
-}
-
-static void size_weights(const ch_model *model, const ch_capacity_question *question, int64_t pass_tokens,
-                         ch_capacity_sizes *sizes) {
-  for (int i = 0; i < model->params.count; i++)
-    sizes->weights += (double)ch_tensor_bytes(&model->weights.tensors[i]);
-  sizes->step_weights = ch_speed_matrix_bytes(model, question->users);
-  sizes->pass_weights = ch_speed_matrix_bytes(model, pass_tokens);
-  sizes->type = ch_matrix_type(model);
 }
 
 /* --- cache and work memory --------------------------------------------------------------------------------------- */
@@ -212,7 +197,11 @@ ch_status ch_capacity_sizes_of(const ch_config *config, const char *path,
                                .passes = (question->context + pass_tokens - 1) / pass_tokens};
   ch_status status = make_hollow(config, path, question, &model, error);
   if (status == CH_OK) {
-    size_weights(&model, question, pass_tokens, sizes);
+    for (int i = 0; i < model.params.count; i++)
+      sizes->weights += (double)ch_tensor_bytes(&model.weights.tensors[i]);
+    sizes->step_weights = ch_speed_matrix_bytes(&model, question->users);
+    sizes->pass_weights = ch_speed_matrix_bytes(&model, pass_tokens);
+    sizes->type = ch_matrix_type(&model);
     status = size_states(&model.config, question, sizes, error);
   }
   if (status == CH_OK) status = size_work(&model, question, pass_tokens, sizes, error);

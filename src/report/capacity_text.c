@@ -1,7 +1,6 @@
 /* Tables of candidates: sizes, then speeds device by device. */
 #include "report/capacity_text.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/table.h"

@@ -19,25 +19,11 @@ static double shown_quality(const ch_model_result *run) {
   return run->images ? 100 * run->top1 : run->validation_loss;
 }
 
-static double cost(const ch_model_result *run) {
-  return run->images ? (double)run->parameters_attention : ch_model_result_cache_bytes(run);
-}
-
-static double training_rate(const ch_model_result *run) {
-  return run->train_tokens_per_second;
-}
-
-static double second_rate(const ch_model_result *run) {
-  return run->decode_tokens_per_second;
-}
-
-static double training_spread(const ch_model_result *run) {
-  return run->train_spread;
-}
-
-static double second_spread(const ch_model_result *run) {
-  return run->decode_spread;
-}
+CH_FIGURE_OF_RUN(cost, run->images ? (double)run->parameters_attention : ch_model_result_cache_bytes(run))
+CH_FIGURE_OF_RUN(training_rate, run->train_tokens_per_second)
+CH_FIGURE_OF_RUN(second_rate, run->decode_tokens_per_second)
+CH_FIGURE_OF_RUN(training_spread, run->train_spread)
+CH_FIGURE_OF_RUN(second_spread, run->decode_spread)
 
 static bool training_unsteady(const ch_model_result *run) {
   return run->train_unsteady;

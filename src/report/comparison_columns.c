@@ -4,41 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
-static double loss(const ch_model_result *model) {
-  return model->validation_loss;
-}
-
-static double perplexity(const ch_model_result *model) {
-  return exp(model->validation_loss);
-}
-
-static double parameters(const ch_model_result *model) {
-  return (double)model->parameters;
-}
-
-static double elements(const ch_model_result *model) {
-  return ch_model_result_cache(model);
-}
-
-static double bytes(const ch_model_result *model) {
-  return ch_model_result_cache_bytes(model);
-}
-
-static double training(const ch_model_result *model) {
-  return model->train_tokens_per_second;
-}
-
-static double decoding(const ch_model_result *model) {
-  return model->decode_tokens_per_second;
-}
-
-static double training_spread(const ch_model_result *model) {
-  return model->train_spread;
-}
-
-static double decoding_spread(const ch_model_result *model) {
-  return model->decode_spread;
-}
+CH_FIGURE_OF_RUN(loss, run->validation_loss)
+CH_FIGURE_OF_RUN(perplexity, exp(run->validation_loss))
+CH_FIGURE_OF_RUN(parameters, (double)run->parameters)
+CH_FIGURE_OF_RUN(elements, ch_model_result_cache(run))
+CH_FIGURE_OF_RUN(bytes, ch_model_result_cache_bytes(run))
+CH_FIGURE_OF_RUN(training, run->train_tokens_per_second)
+CH_FIGURE_OF_RUN(decoding, run->decode_tokens_per_second)
+CH_FIGURE_OF_RUN(training_spread, run->train_spread)
+CH_FIGURE_OF_RUN(decoding_spread, run->decode_spread)
 
 static bool training_unsteady(const ch_model_result *model) {
   return model->train_unsteady;
@@ -48,31 +22,10 @@ static bool decoding_unsteady(const ch_model_result *model) {
   return model->decode_unsteady;
 }
 
-static double top1(const ch_model_result *model) {
-  return 100 * model->top1;
-}
-
-static double top5(const ch_model_result *model) {
-  return 100 * model->top5;
-}
-
-static double attention(const ch_model_result *model) {
-  return (double)model->parameters_attention;
-}
-
-static double flops(const ch_model_result *m) {
-  return m->flops_projections + m->flops_context + m->flops_feed_forward + m->flops_head;
-}
-
-static double trained(const ch_model_result *model) {
-  return (double)model->tokens_trained;
-}
-
-static double seconds(const ch_model_result *model) {
-  if (model->train_seconds > 0) return model->train_seconds;
-  return model->train_tokens_per_second > 0 ? (double)model->tokens_trained / model->train_tokens_per_second
-                                            : 0;
-}
+CH_FIGURE_OF_RUN(top1, 100 * run->top1)
+CH_FIGURE_OF_RUN(top5, 100 * run->top5)
+CH_FIGURE_OF_RUN(attention, (double)run->parameters_attention)
+CH_FIGURE_OF_RUN(trained, (double)run->tokens_trained)
 
 /* The last three are shown unless the models have equal parameters by --match. */
 enum { COLUMNS_OF_MATCHES = 3 };
@@ -90,10 +43,11 @@ static const ch_column of_text[CH_MOST_COLUMNS] = {
      training_spread, training_unsteady},
     {"speed", "decoding", "tokens/s", "decoding", "tokens/s", CH_BEST_HIGH, decoding, 0, false,
      decoding_spread, decoding_unsteady},
-    {"cost", "FLOPs", "per token", "arithmetic", "FLOPs per token", CH_BEST_NONE, flops, 0, false, NULL,
-     NULL},
+    {"cost", "FLOPs", "per token", "arithmetic", "FLOPs per token", CH_BEST_NONE, ch_model_result_flops, 0,
+     false, NULL, NULL},
     {"training", "tokens", "", "trained on", "tokens", CH_BEST_NONE, trained, 0, false, NULL, NULL},
-    {"training", "time", "s", "training time", "s", CH_BEST_NONE, seconds, 1, false, NULL, NULL},
+    {"training", "time", "s", "training time", "s", CH_BEST_NONE, ch_model_result_seconds, 1, false, NULL,
+     NULL},
 };
 
 static const ch_column of_images[CH_MOST_COLUMNS] = {
@@ -108,10 +62,11 @@ static const ch_column of_images[CH_MOST_COLUMNS] = {
      training_spread, training_unsteady},
     {"speed", "inference", "images/s", "inference", "images/s", CH_BEST_HIGH, decoding, 0, false,
      decoding_spread, decoding_unsteady},
-    {"cost", "FLOPs", "per image", "arithmetic", "FLOPs per image", CH_BEST_NONE, flops, 0, false, NULL,
-     NULL},
+    {"cost", "FLOPs", "per image", "arithmetic", "FLOPs per image", CH_BEST_NONE, ch_model_result_flops, 0,
+     false, NULL, NULL},
     {"training", "images", "", "trained on", "images", CH_BEST_NONE, trained, 0, false, NULL, NULL},
-    {"training", "time", "s", "training time", "s", CH_BEST_NONE, seconds, 1, false, NULL, NULL},
+    {"training", "time", "s", "training time", "s", CH_BEST_NONE, ch_model_result_seconds, 1, false, NULL,
+     NULL},
 };
 
 ch_columns ch_columns_of(const ch_comparison *comparison) {

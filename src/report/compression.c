@@ -3,7 +3,6 @@
 #include "report/compression.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

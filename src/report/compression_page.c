@@ -1,6 +1,5 @@
 /* report.html of a compression: tables, and the profile as a figure. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/file.h"
 #include "report/compression.h"

@@ -5,32 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "experiment/findings/summary.h"
 #include "experiment/lineup/match_size.h"
 
-static double parameters(const ch_model_result *run) {
-  return (double)run->parameters;
-}
-
-static double active(const ch_model_result *run) {
-  return (double)run->parameters_active;
-}
-
-static double flops(const ch_model_result *run) {
-  return run->flops_projections + run->flops_context + run->flops_feed_forward + run->flops_head;
-}
-
-static double tokens(const ch_model_result *run) {
-  return (double)run->tokens_trained;
-}
-
-static double seconds(const ch_model_result *run) {
-  if (run->train_seconds > 0) return run->train_seconds;
-  return run->train_tokens_per_second > 0 ? tokens(run) / run->train_tokens_per_second : 0;
-}
-
-static double cache(const ch_model_result *run) {
-  return ch_model_result_cache(run);
-}
+CH_FIGURE_OF_RUN(parameters, (double)run->parameters)
+CH_FIGURE_OF_RUN(active, (double)run->parameters_active)
+CH_FIGURE_OF_RUN(tokens, (double)run->tokens_trained)
+CH_FIGURE_OF_RUN(cache, ch_model_result_cache(run))
 
 static const struct {
   const char *text, *images; /* its name; NULL: such models do not have it */
@@ -41,8 +22,8 @@ static const struct {
     {"parameters", "parameters", parameters, CH_MATCH_PARAMETERS, false},
     {"active parameters", "active parameters", active, CH_MATCH_ACTIVE, false},
     {"tokens", "images", tokens, -1, false},
-    {"FLOPs per token", "FLOPs per image", flops, CH_MATCH_FLOPS, false},
-    {"training time", "training time", seconds, CH_MATCH_TIME, true},
+    {"FLOPs per token", "FLOPs per image", ch_model_result_flops, CH_MATCH_FLOPS, false},
+    {"training time", "training time", ch_model_result_seconds, CH_MATCH_TIME, true},
     {"cache elements per token", NULL, cache, CH_MATCH_CACHE, false},
 };
 enum { QUANTITIES = sizeof quantities / sizeof *quantities };

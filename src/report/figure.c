@@ -10,27 +10,15 @@
 #include "report/embedded.h"
 
 void ch_html_escape(const char *string, ch_text *html) {
+  static const char *const names[] = {
+      ['&'] = "&amp;", ['<'] = "&lt;", ['>'] = "&gt;", ['"'] = "&quot;", ['\''] = "&#39;"};
   for (const char *p = string; *p; p++) {
     unsigned char c = (unsigned char)*p;
-    switch (c) {
-    case '&':
-      ch_text_puts(html, "&amp;");
-      break;
-    case '<':
-      ch_text_puts(html, "&lt;");
-      break;
-    case '>':
-      ch_text_puts(html, "&gt;");
-      break;
-    case '"':
-      ch_text_puts(html, "&quot;");
-      break;
-    case '\'':
-      ch_text_puts(html, "&#39;");
-      break;
-    default:
-      if ((c >= ' ' && c != 127) || c == '\n' || c == '\t') ch_text_put(html, p, 1);
-    }
+    const char *name = c < sizeof names / sizeof *names ? names[c] : NULL;
+    if (name)
+      ch_text_puts(html, name);
+    else if ((c >= ' ' && c != 127) || c == '\n' || c == '\t')
+      ch_text_put(html, p, 1);
   }
 }
 

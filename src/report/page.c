@@ -2,7 +2,6 @@
  * their own (page_seeds.c, page_facts.c, page_matrices.c, ladder_page.c, compare_figures.c). */
 #include "report/page.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "experiment/lineup/presets.h"

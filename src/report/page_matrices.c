@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "infer/model.h"
 #include "report/figure.h"
 
@@ -24,11 +25,6 @@ typedef struct matrix {
   int64_t head; /* of a tensor with a matrix for each head; else -1 */
 } matrix;
 
-static bool ends(const char *text, const char *end) {
-  size_t length = strlen(text), tail = strlen(end);
-  return length >= tail && strcmp(text + length - tail, end) == 0;
-}
-
 /* Recognises a tensor by its name; false: it is not shown. */
 static bool recognise(const char *name, matrix *m) {
   int layer, at = 0;
@@ -37,9 +33,9 @@ static bool recognise(const char *name, matrix *m) {
   m->name = name + at;
   if (strstr(m->name, "_knock."))
     m->family = KNOCKING;
-  else if (ends(m->name, "_mix.weight"))
+  else if (ch_ends_with(m->name, "_mix.weight"))
     m->family = MIXES;
-  else if (ends(m->name, ".coefficients"))
+  else if (ch_ends_with(m->name, ".coefficients"))
     m->family = COEFFICIENTS;
   else
     return false;
@@ -118,7 +114,7 @@ static int stride_of(const matrix_list *all, family which) {
 /* Returns "layer 2: v_knock.up" or "layer 2: v_knock.up, head 1". */
 static json_t *title_of(const matrix *m) {
   int length = (int)strlen(m->name);
-  if (ends(m->name, ".weight")) length -= 7;
+  if (ch_ends_with(m->name, ".weight")) length -= 7;
   if (m->head >= 0)
     return json_sprintf("layer %d: %.*s, head %lld", m->layer, length, m->name, (long long)m->head);
   return json_sprintf("layer %d: %.*s", m->layer, length, m->name);

@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "experiment/findings/verdict.h"
 #include "laws/scaling_law.h"
@@ -17,10 +16,6 @@ static json_t *axis(const char *title, const char *word, bool log) {
   return json_pack("{s:s, s:s, s:b, s:i}", "title", title, "word", word, "log", log, "base", 10);
 }
 
-static bool of(const ch_sweep_result *run, const ch_sweep_choice *choice) {
-  return strcmp(run->name, choice->name) == 0;
-}
-
 /* --- losses against rates ---------------------------------------------------------------------------------------- */
 
 /* Returns a mechanism's runs of one kind. Stable ones are joined by a line, the others are single marks if
@@ -30,7 +25,8 @@ static json_t *rate_series(const ch_sweep *sweep, int m, bool stable) {
   json_t *points = json_array();
   for (int i = 0; i < sweep->count; i++) {
     const ch_sweep_result *run = &sweep->runs[i];
-    if (of(run, choice) && (run->verdict == CH_STABLE) == stable && isfinite(run->validation_loss))
+    if (ch_sweep_is_of(run, choice) && (run->verdict == CH_STABLE) == stable &&
+        isfinite(run->validation_loss))
       json_array_append_new(points, json_pack("[f, f]", run->lr, run->validation_loss));
   }
   return json_pack("{s:s, s:i, s:s, s:s, s:o}", "name", choice->name, "colour", m, "group",
@@ -107,7 +103,7 @@ static json_t *chosen_figure(const ch_sweep *sweep) {
     for (int i = 0; i < sweep->count; i++) {
       const ch_sweep_result *run = &sweep->runs[i];
       char name[160];
-      if (!of(run, choice) || run->lr != choice->chosen) continue;
+      if (!ch_sweep_is_of(run, choice) || run->lr != choice->chosen) continue;
       snprintf(name, sizeof name, "%s at %.4g", run->name, run->lr);
       put_run(series, run, name, m);
       break;
@@ -125,7 +121,7 @@ static json_t *mechanism_figure(const ch_sweep *sweep, int m) {
   for (int i = 0; i < sweep->count; i++) {
     const ch_sweep_result *run = &sweep->runs[i];
     char name[80];
-    if (!of(run, choice) || run->lr == last) continue; /* the first seed of a rate */
+    if (!ch_sweep_is_of(run, choice) || run->lr == last) continue; /* the first seed of a rate */
     last = run->lr;
     snprintf(name, sizeof name, "%.4g", run->lr);
     put_run(series, run, name, ++colour);

@@ -59,11 +59,6 @@ static const char *text_at(const json_t *object, const char *key) {
   return json_string_value(json_object_get(object, key));
 }
 
-static double number_at(const json_t *object, const char *key) {
-  const json_t *value = json_object_get(object, key);
-  return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
 /* Returns the tokens or images of a line, or -1. */
 static int64_t amount_of(const json_t *line) {
   const json_t *value = json_object_get(line, "tokens");
@@ -88,7 +83,7 @@ static ch_status read_start(run_reader *r, const json_t *line, ch_error *error) 
   ch_run_record *run = r->run;
   r->begun = true;
   if (seed) run->seed = strtoll(seed, NULL, 10);
-  run->lr = number_at(options, "lr");
+  run->lr = ch_json_number_at(options, "lr", NAN);
   run->started = copy_run_text(r, text_at(line, "time"));
   run->version = copy_run_text(r, text_at(line, "version"));
   run->config = copy_json(r, config);
@@ -124,12 +119,13 @@ static ch_status read_line(run_reader *r, const json_t *line, ch_error *error) {
     CH_TRY(read_engine(r, line, error));
   }
   if (strcmp(event, "step") == 0) {
-    double seconds = number_at(line, "seconds");
-    if (!add_point(&r->training, amount_of(line), number_at(line, "loss"))) return ch_no_memory(error);
+    double seconds = ch_json_number_at(line, "seconds", NAN);
+    if (!add_point(&r->training, amount_of(line), ch_json_number_at(line, "loss", NAN)))
+      return ch_no_memory(error);
     if (isfinite(seconds)) run->seconds += seconds;
   }
   if (strcmp(event, "evaluation") == 0 &&
-      !add_point(&r->validation, amount_of(line), number_at(line, "validation_loss")))
+      !add_point(&r->validation, amount_of(line), ch_json_number_at(line, "validation_loss", NAN)))
     return ch_no_memory(error);
   if (strcmp(event, "done") == 0) run->status = "done";
   if (strcmp(event, "error") == 0) run->status = "failed";

@@ -64,16 +64,12 @@ static bool is_any(const char *const *list, const char *word, size_t size) {
   return false;
 }
 
-/* Returns the length of a host without its port: "localhost" in "localhost:8080", "[::1]" in "[::1]:8080". */
-static size_t name_size(const char *host) {
-  const char *bracket = *host == '[' ? strchr(host, ']') : NULL;
-  return bracket ? (size_t)(bracket + 1 - host) : strcspn(host, ":");
-}
-
 bool ch_access_host(const ch_access *access, const char *host, ch_refusal *refusal) {
   static const char *const own[] = {"localhost", "127.0.0.1", "[::1]", NULL};
   if (!access->local || !host) return true;
-  size_t size = name_size(host);
+  /* A host without its port is "localhost" in "localhost:8080", "[::1]" in "[::1]:8080". */
+  const char *bracket = *host == '[' ? strchr(host, ']') : NULL;
+  size_t size = bracket ? (size_t)(bracket + 1 - host) : strcspn(host, ":");
   size_t port = host[size] == ':' ? 1 + strspn(host + size + 1, "0123456789") : 0;
   bool whole = host[size + port] == 0;
   if (whole && (is_any(own, host, size) || is_any(access->hosts, host, size))) return true;

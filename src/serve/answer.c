@@ -63,3 +63,23 @@ void ch_put_token(ch_text *json, const ch_tokenizer *tokenizer, int32_t token, d
   ch_text_puts(json, ",\"bytes\":");
   ch_put_bytes(json, bytes, size);
 }
+
+void ch_close_event(ch_text *out, const ch_view *view) {
+  ch_text_puts(out, "}]");
+  if (view->job->fields.continuous_usage) {
+    ch_text_puts(out, ",\"usage\":");
+    ch_put_usage(out, view->job);
+  }
+  ch_text_puts(out, "}\n\n");
+}
+
+void ch_put_end(ch_text *out, const ch_exchange *exchange, const char *object) {
+  if (exchange->job->fields.include_usage) {
+    ch_text_puts(out, "data: {");
+    ch_put_head(out, exchange, object);
+    ch_text_puts(out, ",\"choices\":[],\"usage\":");
+    ch_put_usage(out, exchange->job);
+    ch_text_puts(out, "}\n\n");
+  }
+  ch_text_puts(out, "data: [DONE]\n\n");
+}

@@ -22,6 +22,10 @@ const char *ch_finish_reason(const ch_choice *choice);
 void ch_put_usage(ch_text *json, const ch_text_job *job);
 /* Appends `"id":...,"object":...,"created":...,"model":...,"system_fingerprint":...`. */
 void ch_put_head(ch_text *json, const ch_exchange *exchange, const char *object);
+/* Ends the choice and the event that holds it, with the usage so far if the client wants it in every event. */
+void ch_close_event(ch_text *out, const ch_view *view);
+/* Appends the events after the last choice: the usage, if the client wants it, and [DONE]. */
+void ch_put_end(ch_text *out, const ch_exchange *exchange, const char *object);
 /* Appends a log-probability that parses back to the same double. Minus infinity, which JSON cannot
    represent, is written as -9999. */
 void ch_put_log_probability(ch_text *json, double value);

@@ -31,19 +31,10 @@ static void open_event(ch_text *out, const ch_exchange *exchange, const ch_view 
   ch_text_printf(out, ",\"choices\":[{\"index\":%lld,\"delta\":", (long long)view->index);
 }
 
-static void close_event(ch_text *out, const ch_view *view) {
-  ch_text_puts(out, "}]");
-  if (view->job->fields.continuous_usage) {
-    ch_text_puts(out, ",\"usage\":");
-    ch_put_usage(out, view->job);
-  }
-  ch_text_puts(out, "}\n\n");
-}
-
 static void begin(ch_text *out, const ch_exchange *exchange, const ch_view *view) {
   open_event(out, exchange, view);
   ch_text_puts(out, "{\"role\":\"assistant\",\"content\":\"\"},\"finish_reason\":null,\"logprobs\":null");
-  close_event(out, view);
+  ch_close_event(out, view);
 }
 
 /* Writes an event with content; `record` NULL omits the log-probabilities. */
@@ -60,7 +51,7 @@ static void put_content(ch_text *out, const ch_exchange *exchange, const ch_view
   } else {
     ch_text_puts(out, "null");
   }
-  close_event(out, view);
+  ch_close_event(out, view);
 }
 
 static void token(ch_text *out, const ch_exchange *exchange, const ch_view *view, const char *piece,
@@ -74,18 +65,11 @@ static void finish(ch_text *out, const ch_exchange *exchange, const ch_view *vie
   if (size > 0) put_content(out, exchange, view, piece, size, NULL, NULL);
   open_event(out, exchange, view);
   ch_text_printf(out, "{},\"finish_reason\":\"%s\",\"logprobs\":null", ch_finish_reason(view->choice));
-  close_event(out, view);
+  ch_close_event(out, view);
 }
 
 static void end(ch_text *out, const ch_exchange *exchange) {
-  if (exchange->job->fields.include_usage) {
-    ch_text_puts(out, "data: {");
-    ch_put_head(out, exchange, "chat.completion.chunk");
-    ch_text_puts(out, ",\"choices\":[],\"usage\":");
-    ch_put_usage(out, exchange->job);
-    ch_text_puts(out, "}\n\n");
-  }
-  ch_text_puts(out, "data: [DONE]\n\n");
+  ch_put_end(out, exchange, "chat.completion.chunk");
 }
 
 /* --- the whole answer ----------------------------------------------------------------------------------- */

@@ -8,15 +8,11 @@
 #include "base/json.h"
 #include "serve/request_body.h"
 
-/* Writes the place of a member of a message, for messages about it. */
-static void place_of(char place[64], size_t index, const char *member) {
-  snprintf(place, 64, "messages[%zu]%s%s", index, *member ? "." : "", member);
-}
-
+/* Refuses a member of a message, naming its position. */
 static bool refuse_place(ch_refusal *refusal, size_t index, const char *member, const char *code,
                          const char *sentence) {
   char place[64];
-  place_of(place, index, member);
+  snprintf(place, 64, "messages[%zu]%s%s", index, *member ? "." : "", member);
   return ch_refuse(refusal, 400, code, place, "'%s' %s", place, sentence);
 }
 

@@ -115,15 +115,6 @@ static void open_event(ch_text *out, const ch_exchange *exchange, const ch_view 
   ch_text_puts(out, ",\"logprobs\":");
 }
 
-static void close_event(ch_text *out, const ch_view *view) {
-  ch_text_puts(out, "}]");
-  if (view->job->fields.continuous_usage) {
-    ch_text_puts(out, ",\"usage\":");
-    ch_put_usage(out, view->job);
-  }
-  ch_text_puts(out, "}\n\n");
-}
-
 /* With `echo`, writes the prompt as the first event. */
 static void begin(ch_text *out, const ch_exchange *exchange, const ch_view *view) {
   if (!view->job->fields.echo) return;
@@ -133,7 +124,7 @@ static void begin(ch_text *out, const ch_exchange *exchange, const ch_view *view
     put_lists(out, view->server->tokenizer, &echo, 1);
   else
     ch_text_puts(out, "null");
-  close_event(out, view);
+  ch_close_event(out, view);
 }
 
 static void token(ch_text *out, const ch_exchange *exchange, const ch_view *view, const char *piece,
@@ -146,7 +137,7 @@ static void token(ch_text *out, const ch_exchange *exchange, const ch_view *view
     put_lists(out, view->server->tokenizer, &one, 1);
   else
     ch_text_puts(out, "null");
-  close_event(out, view);
+  ch_close_event(out, view);
 }
 
 static void finish(ch_text *out, const ch_exchange *exchange, const ch_view *view, const char *piece,
@@ -154,22 +145,15 @@ static void finish(ch_text *out, const ch_exchange *exchange, const ch_view *vie
   if (size > 0) {
     open_event(out, exchange, view, piece, size, NULL);
     ch_text_puts(out, "null");
-    close_event(out, view);
+    ch_close_event(out, view);
   }
   open_event(out, exchange, view, "", 0, ch_finish_reason(view->choice));
   ch_text_puts(out, "null");
-  close_event(out, view);
+  ch_close_event(out, view);
 }
 
 static void end(ch_text *out, const ch_exchange *exchange) {
-  if (exchange->job->fields.include_usage) {
-    ch_text_puts(out, "data: {");
-    ch_put_head(out, exchange, "text_completion");
-    ch_text_puts(out, ",\"choices\":[],\"usage\":");
-    ch_put_usage(out, exchange->job);
-    ch_text_puts(out, "}\n\n");
-  }
-  ch_text_puts(out, "data: [DONE]\n\n");
+  ch_put_end(out, exchange, "text_completion");
 }
 
 /* --- the whole answer ----------------------------------------------------------------------------------- */

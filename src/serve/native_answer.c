@@ -1,5 +1,4 @@
 /* Writes the answers of /completion, llama.cpp's own API. */
-#include <string.h>
 
 #include "base/json.h"
 #include "serve/answer.h"

@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include <crosshead/bench.h>
@@ -182,14 +181,6 @@ static void close_all(ch_server *server) {
   pthread_mutex_destroy(&server->metrics.lock);
 }
 
-/* Ends the threads in order: first the request worker, then all suspended connections are woken, then HTTP
-   ends. */
-static void stop_threads(ch_server *server) {
-  ch_request_worker_stop(server);
-  ch_monitor_release(server);
-  ch_http_stop(server);
-}
-
 static ch_status serve(ch_server *server, ch_error *error) {
   int listener = -1;
   CH_TRY(open_all(server, &listener, error));
@@ -220,7 +211,11 @@ ch_status ch_serve(const ch_serve_settings *settings, ch_error *error) {
   ch_status status = ch_monitor_start(server, error);
   if (status == CH_OK) {
     status = serve(server, error);
-    stop_threads(server);
+    /* The threads end in order: first the request worker, then all suspended connections are woken, then HTTP
+       ends. */
+    ch_request_worker_stop(server);
+    ch_monitor_release(server);
+    ch_http_stop(server);
     ch_monitor_stop(server);
   }
   pthread_sigmask(SIG_SETMASK, &before, NULL);

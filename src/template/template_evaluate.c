@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/text.h"
 #include "base/utf8.h"
 #include "template/template_private.h"
 
@@ -460,15 +461,6 @@ static json_t *time_text(filling *f, json_t *const *in, int count) {
   return json_stringn(text, size);
 }
 
-/* Fails with the template's own error message. */
-static json_t *raise(filling *f, json_t *const *in, int count) {
-  json_t *text = count > 0 ? ch_template_text(in[0], f->error) : NULL;
-  f->status = ch_fail(f->error, CH_ERROR_ARGUMENT, "%s",
-                      text ? json_string_value(text) : "the template raised an error");
-  json_decref(text);
-  return NULL;
-}
-
 static json_t *function_value(filling *f, const ch_expression *e) {
   char message[128];
   json_t *in[CH_TEMPLATE_ARGUMENTS], *result = ch_template_call_macro(f, e);
@@ -482,7 +474,12 @@ static json_t *function_value(filling *f, const ch_expression *e) {
     result = object_of(f, e, in);
     if (result && e->name[0] == 'n') result = keep_namespace(f, result);
   } else if (chat && strcmp(e->name, "raise_exception") == 0) {
-    result = raise(f, in, e->count);
+    /* The template's own error, in its own words. */
+    json_t *text = e->count > 0 ? ch_template_text(in[0], f->error) : NULL;
+    f->status = ch_fail(f->error, CH_ERROR_ARGUMENT, "%s",
+                        text ? json_string_value(text) : "the template raised an error");
+    json_decref(text);
+    result = NULL;
   } else if (chat && strcmp(e->name, "strftime_now") == 0) {
     result = time_text(f, in, e->count);
   } else {
@@ -516,14 +513,6 @@ static json_t *choice_value(filling *f, const ch_expression *e) {
   return e->c ? ch_template_evaluate(f, e->c) : ch_template_undefined();
 }
 
-/* Returns true for what looks at a value that may be undefined. */
-static bool accepts_undefined(const ch_expression *e) {
-  static const char *const names[] = {"defined", "undefined", "default", "d"};
-  for (size_t i = 0; (e->kind == CH_TEST || e->kind == CH_FILTER) && i < sizeof names / sizeof *names; i++)
-    if (strcmp(e->name, names[i]) == 0) return true;
-  return false;
-}
-
 /* Evaluates an index or slice of `a`. */
 static json_t *place_value(filling *f, const ch_expression *e, const json_t *a) {
   const ch_expression *parts[3] = {e->b, e->c, e->d};
@@ -544,7 +533,9 @@ static json_t *negative(filling *f, const json_t *a) {
 
 /* Evaluates an expression on the value of e->a. */
 static json_t *unary_value(filling *f, const ch_expression *e) {
-  bool accepts = accepts_undefined(e);
+  /* These accept a value that may be undefined. */
+  static const char *const names[] = {"defined", "undefined", "default", "d", NULL};
+  bool accepts = (e->kind == CH_TEST || e->kind == CH_FILTER) && ch_in_list(e->name, names);
   f->lenient += accepts;
   json_t *a = ch_template_evaluate(f, e->a), *result;
   f->lenient -= accepts;

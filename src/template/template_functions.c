@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "base/utf8.h"
 #include "template/template_private.h"
 
@@ -25,9 +26,7 @@ const char *const ch_template_functions[] = {
     "rsplit",     "rfind",      "partition",    "rpartition",    NULL};
 
 bool ch_template_knows(const char *name) {
-  for (int i = 0; name && ch_template_functions[i]; i++)
-    if (strcmp(ch_template_functions[i], name) == 0) return true;
-  return false;
+  return name && ch_in_list(name, ch_template_functions);
 }
 
 static bool is_undefined(const json_t *value) {
@@ -454,12 +453,6 @@ static json_t *attribute(const call *c) {
   return value ? json_incref(value) : ch_template_refuse(c, "does not find the field");
 }
 
-static bool is_one_of(const char *name, const char *const *names) {
-  for (; *names; names++)
-    if (strcmp(name, *names) == 0) return true;
-  return false;
-}
-
 /* Filters of the elements of a list, of the characters of a text or of the keys of an object. */
 static json_t *of_elements(const call *c, const json_t *list) {
   const char *name = c->name;
@@ -485,7 +478,7 @@ static const char *const element_filters[] = {"join",  "map",  "select", "reject
 static json_t *on_elements(const call *c) {
   static const char *const choosing[] = {"map", "select", "reject", "selectattr", "rejectattr", NULL};
   bool none =
-      !ch_template_true(c->self) && is_one_of(c->name, choosing); /* for None, too, they return nothing */
+      !ch_template_true(c->self) && ch_in_list(c->name, choosing); /* for None, too, they return nothing */
   json_t *list = ch_template_elements(none ? ch_template_undefined() : c->self, c->error),
          *result = list ? of_elements(c, list) : NULL;
   json_decref(list);
@@ -497,7 +490,7 @@ static json_t *on_text(const call *c) {
   static const char *const filters[] = {"trim",    "lower",  "upper", "capitalize", "title",
                                         "replace", "escape", "e",     NULL};
   bool value = json_is_array(c->self) || json_is_object(c->self), known = false;
-  bool convert = !c->method && !json_is_string(c->self) && (!value || is_one_of(c->name, filters));
+  bool convert = !c->method && !json_is_string(c->self) && (!value || ch_in_list(c->name, filters));
   call text = *c;
   if (convert && !(text.self = ch_template_text(c->self, c->error))) return NULL;
   json_t *result = json_is_string(text.self) ? ch_template_apply_to_text(&text, &known) : NULL;
@@ -532,7 +525,7 @@ static json_t *result_of(const call *c) {
     if (strcmp(name, "get") == 0) return get(c);
     if (strcmp(name, "dictsort") == 0) return dictsort(c);
   }
-  if (is_one_of(name, element_filters) && !join_method) return on_elements(c);
+  if (ch_in_list(name, element_filters) && !join_method) return on_elements(c);
   return on_text(c);
 }
 

@@ -1,5 +1,4 @@
 /* Parses templates: text, statements, and the white space between them. */
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

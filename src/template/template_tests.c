@@ -1,6 +1,7 @@
 /* Jinja's tests: {{ value is name }}. */
 #include <string.h>
 
+#include "base/text.h"
 #include "template/template_private.h"
 
 const char *const ch_template_tests[] = {
@@ -10,9 +11,7 @@ const char *const ch_template_tests[] = {
     "lessthan",    "le",        "gt",      "greaterthan", "ge",       "lower",    "upper", NULL};
 
 bool ch_template_knows_test(const char *name) {
-  for (int i = 0; name && ch_template_tests[i]; i++)
-    if (strcmp(ch_template_tests[i], name) == 0) return true;
-  return false;
+  return name && ch_in_list(name, ch_template_tests);
 }
 
 /* Returns 1 if the value has an answer among the words of `name`, 0 if not, -1 if the test is not about

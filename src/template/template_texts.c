@@ -1,5 +1,4 @@
 /* Methods and filters of texts, under the names that Python and Jinja give them. */
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>

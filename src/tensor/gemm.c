@@ -303,14 +303,6 @@ ch_status ch_gemm_run(ch_gemm *gemm, bool transpose_a, bool transpose_b, int64_t
   return run_product(gemm, &shape, a, b, c, error);
 }
 
-ch_status ch_gemm_run_bf16(ch_gemm *gemm, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                           const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
-                           bool accumulate, ch_error *error) {
-  const ch_gemm_shape shape = {m,           n,           k,          lda,  ldb,   ldc,
-                               transpose_a, transpose_b, accumulate, true, false, false};
-  return run_product(gemm, &shape, a, b, c, error);
-}
-
 int64_t ch_gemm_packed_count(int64_t k, int64_t n) {
   return ch_gemm_library_packed_count(k, n);
 }

@@ -20,12 +20,6 @@ ch_status ch_gemm_run(ch_gemm *gemm, bool transpose_a, bool transpose_b, int64_t
                       const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
                       bool accumulate, ch_error *error);
 
-/* Like ch_gemm_run with A and B in BF16 and sums in the table's type. Twice as fast as F32 if the processor
-   multiplies BF16; otherwise both are widened. */
-ch_status ch_gemm_run_bf16(ch_gemm *gemm, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                           const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
-                           bool accumulate, ch_error *error);
-
 /* Packs a second factor B [k, n] that many products read. It has ch_gemm_packed_count elements of BF16, at a
    multiple of 64 bytes. ch_gemm_pack reads W [rows, columns] in the table's type or BF16 once and packs W
    itself into `factor` and its transpose into `transposed`; either may be NULL. ch_gemm_run_packed computes C

@@ -85,12 +85,6 @@ static core_properties find_core_properties(void) {
   return core;
 }
 
-/* Returns the highest instruction set that is worth using on this processor. */
-static ch_isa default_limit(void) {
-  const core_properties core = find_core_properties();
-  return core.has_fast_bf16_dot ? CH_ISA_AVX512_BF16 : CH_ISA_AVX512_VNNI;
-}
-
 static const char variable[] = "CROSSHEAD_ISA";
 
 ch_status ch_kernels_check(ch_error *error) {
@@ -115,7 +109,9 @@ static ch_isa isa_limit(void) {
   const char *wanted = getenv(variable);
   for (int isa = 0; wanted && isa < CH_ISA_COUNT; isa++)
     if (strcmp(wanted, isas[isa].name) == 0) return (ch_isa)isa;
-  return default_limit();
+  /* The highest instruction set that pays on this processor. */
+  const core_properties core = find_core_properties();
+  return core.has_fast_bf16_dot ? CH_ISA_AVX512_BF16 : CH_ISA_AVX512_VNNI;
 }
 
 const ch_kernels *ch_kernels_best(ch_dtype dtype) {

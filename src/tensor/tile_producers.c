@@ -16,17 +16,10 @@ static void produce_dense(const ch_attend *args, const ch_tile_span *span, void 
                       .values = tile_in_place(&args->parts[1], span, args->value_dim)};
 }
 
-static int64_t no_scratch(const ch_attend *args, int64_t heads, int64_t count) {
+int64_t ch_tile_no_scratch(const ch_attend *args, int64_t heads, int64_t count) {
   (void)args, (void)heads, (void)count;
   return 0;
 }
 
 const ch_tile_producer ch_tile_producer_dense = {
-    .name = "dense", .produce = produce_dense, .scratch_elements = no_scratch};
-
-const ch_tile_producer *ch_tile_producer_for(const ch_kernels *kernels, ch_dtype keys, ch_dtype values) {
-  const ch_dtype types[] = {keys, values};
-  for (int i = 0; i < 2; i++)
-    if (types[i] != kernels->dtype && types[i] != CH_F16 && types[i] != CH_BF16) return NULL;
-  return &ch_tile_producer_dense;
-}
+    .name = "dense", .produce = produce_dense, .scratch_elements = ch_tile_no_scratch};

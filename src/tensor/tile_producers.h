@@ -7,8 +7,7 @@
 /* Keys in parts[0], [token, kv_heads * key_dim]; values in parts[1], [token, kv_heads * value_dim]; each of
    the table's type, F16 or BF16. The tiles are the memory itself; no scratch. */
 extern const ch_tile_producer ch_tile_producer_dense;
-
-/* Returns the producer for keys and values of these types, or NULL if the table cannot read one of them. */
-const ch_tile_producer *ch_tile_producer_for(const ch_kernels *kernels, ch_dtype keys, ch_dtype values);
+/* For producers without scratch. */
+int64_t ch_tile_no_scratch(const ch_attend *args, int64_t heads, int64_t count);
 
 #endif

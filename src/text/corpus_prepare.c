@@ -116,12 +116,8 @@ static ch_status encode_items(preparation *p, ch_error *error) {
     if (it->status == CH_OK)
       it->status = ch_encoder_encode(p->encoders[thread], it->text, it->size,
                                      it->continued ? 0 : CH_TEXT_BARE, &it->ids, &errors[thread]);
-    if (it->status == CH_OK && it->ends_document) {
-      if (ch_ids_reserve(&it->ids, 1))
-        it->ids.data[it->ids.size++] = p->end_token;
-      else
-        it->status = ch_no_memory(&errors[thread]);
-    }
+    if (it->status == CH_OK && it->ends_document)
+      it->status = ch_ids_put(&it->ids, p->end_token, &errors[thread]);
   }
   ch_status status = CH_OK;
   for (int t = 0; t < p->threads && status == CH_OK; t++)

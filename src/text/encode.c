@@ -67,6 +67,12 @@ bool ch_ids_reserve(ch_ids *ids, size_t more) {
   return true;
 }
 
+ch_status ch_ids_put(ch_ids *ids, int32_t id, ch_error *error) {
+  if (!ch_ids_reserve(ids, 1)) return ch_no_memory(error);
+  ids->data[ids->size++] = id;
+  return CH_OK;
+}
+
 static ch_status put_ids(ch_encoder *encoder, const int32_t *ids, size_t count) {
   if (!ch_ids_reserve(encoder->ids, count)) return ch_no_memory(encoder->error);
   if (count) memcpy(encoder->ids->data + encoder->ids->size, ids, count * sizeof *ids);

@@ -2,7 +2,6 @@
  * goes through the scanners of split_scan.c, with the same result. */
 #include "text/split.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"

@@ -31,6 +31,8 @@ ch_status ch_text_check_flags(unsigned flags, unsigned known, const char *what, 
 bool ch_tokenizer_find_special(const ch_tokenizer *tokenizer, const char *text, size_t size, size_t *at,
                                size_t *length);
 
+/* Appends an id. */
+ch_status ch_ids_put(ch_ids *ids, int32_t id, ch_error *error);
 /* Appends what the tokenizer puts before a text by default. */
 ch_status ch_encoder_prefix(ch_encoder *encoder, ch_ids *ids, ch_error *error);
 

@@ -3,8 +3,6 @@
 #include "text/tokenizer_internal.h"
 
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "text/hash.h"

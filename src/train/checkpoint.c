@@ -192,38 +192,35 @@ static void forget(checkpoint *facts) {
   free(facts->source);
 }
 
-static const char *text_of(const json_t *metadata, const char *key) {
-  const char *text = json_string_value(json_object_get(metadata, key));
-  return text ? text : "";
-}
-
 static ch_status damaged(ch_error *error, const char *path, const char *what) {
   return ch_fail(error, CH_ERROR_FORMAT, "%s: its %s cannot be read; it is damaged or of another version",
                  path, what);
 }
 
 static ch_status understand(const json_t *metadata, const char *path, checkpoint *facts, ch_error *error) {
-  if (strcmp(text_of(metadata, format_key), format_version) != 0)
+  if (strcmp(ch_json_text_at(metadata, format_key), format_version) != 0)
     return ch_fail(error, CH_ERROR_FORMAT, "%s is not a training checkpoint of this version of crosshead",
                    path);
   json_t *options = NULL;
-  CH_TRY(ch_json_parse(text_of(metadata, "options"), strlen(text_of(metadata, "options")), path, &options,
-                       error));
+  CH_TRY(ch_json_parse(ch_json_text_at(metadata, "options"), strlen(ch_json_text_at(metadata, "options")),
+                       path, &options, error));
   ch_status status = ch_train_options_from_json(options, path, &facts->options, error);
   json_decref(options);
   CH_TRY(status);
   double step, tokens;
-  if (!ch_parse_number(text_of(metadata, "step"), &step) || step < 0 || step > 1e15 || step != floor(step))
+  if (!ch_parse_number(ch_json_text_at(metadata, "step"), &step) || step < 0 || step > 1e15 ||
+      step != floor(step))
     return damaged(error, path, "step");
-  if (!ch_parse_number(text_of(metadata, "seconds"), &facts->seconds)) return damaged(error, path, "seconds");
+  if (!ch_parse_number(ch_json_text_at(metadata, "seconds"), &facts->seconds))
+    return damaged(error, path, "seconds");
   facts->step = (int64_t)step;
   facts->tokens =
       facts->step * ch_train_step_tokens(&facts->options); /* of versions that did not count them */
-  if (ch_parse_number(text_of(metadata, "tokens"), &tokens) && tokens >= 0 && tokens <= 1e18)
+  if (ch_parse_number(ch_json_text_at(metadata, "tokens"), &tokens) && tokens >= 0 && tokens <= 1e18)
     facts->tokens = (int64_t)tokens;
-  facts->source = strdup(text_of(metadata, "source"));
+  facts->source = strdup(ch_json_text_at(metadata, "source"));
   if (!facts->source) return ch_no_memory(error);
-  return ch_config_parse(text_of(metadata, "config"), path, &facts->config, error);
+  return ch_config_parse(ch_json_text_at(metadata, "config"), path, &facts->config, error);
 }
 
 /* Opens a checkpoint and reads its metadata; on failure nothing stays open. */

@@ -2,7 +2,6 @@
 #include "train/gather.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "train/trainer_private.h"
 

@@ -137,13 +137,7 @@ ch_status ch_image_data_record(const ch_image_data *data, const char *directory,
   snprintf(content, sizeof content, "%016" PRIx64, data->info.content);
   json_t *record = json_pack("{si ss sf ss}", "version", 1, "images", data->parts->names, "validation",
                              data->parts->validation, "content", content);
-  char *text = record ? ch_json_dump(record, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
-  char *path = ch_path_join(directory, CH_DATA_RECORD);
-  ch_status status = text && path ? ch_write_file(path, text, strlen(text), error) : ch_no_memory(error);
-  free(path);
-  free(text);
-  json_decref(record);
-  return status;
+  return ch_json_write(directory, CH_DATA_RECORD, record, JSON_INDENT(2) | JSON_REAL_PRECISION(12), error);
 }
 
 /* --- opening -------------------------------------------------------------------------------------------- */

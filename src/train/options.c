@@ -1,7 +1,6 @@
 /* One table of the options: defaults, ranges, JSON, and which of them a resumed run must not change. */
 #include "train/options.h"
 
-#include <math.h>
 #include <stddef.h>
 #include <string.h>
 

@@ -205,11 +205,6 @@ static bool allocate_squares(ch_parameter_set *set) {
   return set->table_squares != NULL;
 }
 
-ch_status ch_parameter_set_create(ch_parameter_set *set, const ch_params *params, const ch_kernels *kernels,
-                                  ch_error *error) {
-  return ch_parameter_set_create_part(set, params, kernels, 0, 1, NULL, error);
-}
-
 ch_status ch_parameter_set_create_part(ch_parameter_set *set, const ch_params *params,
                                        const ch_kernels *kernels, int rank, int ranks,
                                        const ch_keeping *keeping, ch_error *error) {

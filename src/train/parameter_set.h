@@ -56,9 +56,6 @@ typedef struct ch_parameter_set {
   const ch_value_memory *memory; /* the memory that holds them */
 } ch_parameter_set;
 
-/* Creates a set with zeros, of the kernels' type, in their memory. Release with ch_parameter_set_free. */
-ch_status ch_parameter_set_create(ch_parameter_set *set, const ch_params *params, const ch_kernels *kernels,
-                                  ch_error *error);
 /* Creates the set of one of several ranks. keeping [params->count] is copied. */
 ch_status ch_parameter_set_create_part(ch_parameter_set *set, const ch_params *params,
                                        const ch_kernels *kernels, int rank, int ranks,

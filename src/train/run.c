@@ -7,7 +7,6 @@
 #include "train/run.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/statvfs.h>
 
 #include "base/file.h"

@@ -368,16 +368,3 @@ size_t ch_shards_bytes_of(const ch_params *params, ch_dtype dtype, int64_t rows,
   }
   return bytes_of(all, own, ranks, ch_dtype_size(dtype));
 }
-
-double ch_shards_step_bytes(const ch_shards *shards, int64_t micro_batches) {
-  if (shards->count == 0) return 0;
-  double own = (double)micro_batches / ranks_of(shards), others = (double)micro_batches - own, bytes = 0;
-  for (int t = 0; t < shards->count; t++) {
-    const ch_shard_table *table = &shards->tables[t];
-    double rows = (double)shards->rows * (double)element(shards);
-    bytes += others * rows * (double)table->own;
-    if (table->trained) bytes += own * rows * (double)(table->columns - table->own);
-  }
-  /* Squares of its columns, for the norm. */
-  return bytes + (double)((ranks_of(shards) - 1) * shards->set->squares_each) * (double)sizeof(double);
-}

@@ -74,7 +74,4 @@ ch_status ch_shards_end(ch_shards *shards, ch_error *error);
 /* Ends the step after a failure: sends and receives the rest, whatever its values. */
 void ch_shards_give_up(ch_shards *shards);
 
-/* Bytes that this rank sends in a training step of so many micro-batches. */
-double ch_shards_step_bytes(const ch_shards *shards, int64_t micro_batches);
-
 #endif

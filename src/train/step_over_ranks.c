@@ -346,19 +346,3 @@ void ch_relay_free(ch_relay *relay) {
   free(relay->load_room);
   *relay = (ch_relay){0};
 }
-
-double ch_relay_step_bytes(const ch_relay *relay) {
-  const ch_parameter_set *set = relay->set;
-  int rank = ch_own_rank(relay->ranks), ranks = ranks_of(relay);
-  double sums = 0, pieces = 0, parts = 0, size = (double)ch_dtype_size(set->dtype);
-  int64_t own = relay->micro_batches / ranks;
-  for (int s = 0; s < relay->count; s++) sums += (double)relay->sums[s].bytes;
-  for (int p = 0; p < set->params->count; p++)
-    if (travels(relay, p))
-      pieces += size * (double)(ch_param_count(&set->params->rows[p]) - set->pieces[p].count);
-  parts += size * (double)set->regions[CH_KEPT_WHOLE].part;
-  parts += (double)ch_dtype_size(CH_BF16) * (double)set->regions[CH_KEPT_ROUNDED].part;
-  bool last = rank + 1 == ranks;
-  double gradients = (double)(own - last) * sums + (last ? pieces : 0);
-  return gradients + (double)(ranks - 1) * parts + ch_shards_step_bytes(&relay->shards, relay->micro_batches);
-}

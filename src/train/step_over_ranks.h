@@ -90,7 +90,5 @@ void ch_relay_spread(ch_relay *relay, void *data, size_t bytes);
 
 /* Returns the tag of messages with pieces of moments. */
 int ch_relay_moment_tag(const ch_relay *relay);
-/* Returns the bytes that this rank sends in a training step. */
-double ch_relay_step_bytes(const ch_relay *relay);
 
 #endif

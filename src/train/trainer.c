@@ -3,7 +3,6 @@
 #include "train/trainer.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/file.h"
 #include "io/model_files.h"

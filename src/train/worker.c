@@ -64,17 +64,12 @@ static ch_status write_code(const ch_config *config, const ch_params *params, co
 }
 
 static ch_status write_settings(const ch_worker *worker, const char *directory, ch_error *error) {
-  char *path = ch_path_join(directory, CH_WORKER_SETTINGS), *text = realpath(worker->text, NULL);
+  char *text = realpath(worker->text, NULL);
   json_t *settings = json_pack("{ss ss ss* sI sb}", "version", CH_VERSION_STRING, "text",
                                text ? text : worker->text, "device", worker->device, "micro_batch",
                                (json_int_t)worker->micro_batch, "shard", worker->shard);
-  char *dump = settings ? ch_json_dump(settings, JSON_INDENT(2)) : NULL;
-  ch_status status = path && dump ? ch_write_file(path, dump, strlen(dump), error) : ch_no_memory(error);
-  json_decref(settings);
-  free(dump);
   free(text);
-  free(path);
-  return status;
+  return ch_json_write(directory, CH_WORKER_SETTINGS, settings, JSON_INDENT(2), error);
 }
 
 /* --- its start ------------------------------------------------------------------------------------------ */
@@ -129,19 +124,11 @@ static ch_status start(process *p, ch_error *error) {
 static int64_t whole_of(const json_t *object, const char *key) {
   return json_integer_value(json_object_get(object, key));
 }
-static double number_of(const json_t *object, const char *key, double missing) {
-  const json_t *value = json_object_get(object, key);
-  return json_is_number(value) ? json_number_value(value) : missing;
-}
-static const char *text_of(const json_t *object, const char *key) {
-  const char *text = json_string_value(json_object_get(object, key));
-  return text ? text : "";
-}
 
 static void report_start(const process *p, const json_t *object) {
-  const ch_trained_on on = {.device_name = text_of(object, "name"),
-                            .torch = text_of(object, "torch"),
-                            .python = text_of(object, "python")};
+  const ch_trained_on on = {.device_name = ch_json_text_at(object, "name"),
+                            .torch = ch_json_text_at(object, "torch"),
+                            .python = ch_json_text_at(object, "python")};
   if (p->events->started) p->events->started(p->events->context, whole_of(object, "step"), &on);
 }
 
@@ -149,10 +136,10 @@ static void report_step(process *p, const json_t *object) {
   const ch_step_report report = {.step = whole_of(object, "step"),
                                  .tokens = whole_of(object, "tokens"),
                                  .step_tokens = whole_of(object, "step_tokens"),
-                                 .loss = number_of(object, "loss", 0),
-                                 .lr = number_of(object, "lr", 0),
-                                 .grad_norm = number_of(object, "grad_norm", 0),
-                                 .seconds = number_of(object, "seconds", 0)};
+                                 .loss = ch_json_number_at(object, "loss", 0),
+                                 .lr = ch_json_number_at(object, "lr", 0),
+                                 .grad_norm = ch_json_number_at(object, "grad_norm", 0),
+                                 .seconds = ch_json_number_at(object, "seconds", 0)};
   p->step = report.step;
   p->began = true;
   if (p->events->step) p->events->step(p->events->context, &report);
@@ -160,32 +147,32 @@ static void report_step(process *p, const json_t *object) {
 
 static void report_evaluation(const process *p, const json_t *object) {
   const ch_validation_point point = {.step = whole_of(object, "step"),
-                                     .loss = number_of(object, "validation_loss", 0),
-                                     .top1 = number_of(object, "top1", -1),
-                                     .top5 = number_of(object, "top5", -1)};
+                                     .loss = ch_json_number_at(object, "validation_loss", 0),
+                                     .top1 = ch_json_number_at(object, "top1", -1),
+                                     .top5 = ch_json_number_at(object, "top5", -1)};
   if (p->events->evaluated) p->events->evaluated(p->events->context, &point);
 }
 
 static void report_measurement(const process *p, const json_t *object) {
   int64_t index = whole_of(object, "index");
   if (index < 0 || index >= p->measured_count) return;
-  p->measured[index].seconds = number_of(object, "seconds", 0);
+  p->measured[index].seconds = ch_json_number_at(object, "seconds", 0);
   p->measured[index].memory_bytes = whole_of(object, "memory_bytes");
 }
 
 static void keep_failure(process *p, const json_t *object) {
-  const char *kind = text_of(object, "kind");
+  const char *kind = ch_json_text_at(object, "kind");
   p->failed = strcmp(kind, "numeric") == 0  ? CH_ERROR_NUMERIC
               : strcmp(kind, "memory") == 0 ? CH_ERROR_MEMORY
               : strcmp(kind, "config") == 0 ? CH_ERROR_CONFIG
                                             : CH_ERROR_IO;
-  snprintf(p->reason, sizeof p->reason, "%s", text_of(object, "message"));
+  snprintf(p->reason, sizeof p->reason, "%s", ch_json_text_at(object, "message"));
 }
 
 /* Handles a line of the worker. Lines that are not JSON come from somewhere else and are skipped. */
 static void take_line(process *p, const char *line, size_t size) {
   json_t *object = json_loadb(line, size, 0, NULL);
-  const char *event = text_of(object, "event");
+  const char *event = ch_json_text_at(object, "event");
   if (strcmp(event, "started") == 0)
     report_start(p, object);
   else if (strcmp(event, "step") == 0)
@@ -193,7 +180,7 @@ static void take_line(process *p, const char *line, size_t size) {
   else if (strcmp(event, "evaluation") == 0)
     report_evaluation(p, object);
   else if (strcmp(event, "share") == 0 && p->events->share)
-    p->events->share(p->events->context, number_of(object, "share", 0));
+    p->events->share(p->events->context, ch_json_number_at(object, "share", 0));
   else if (strcmp(event, "measured") == 0)
     report_measurement(p, object);
   else if (strcmp(event, "error") == 0)

@@ -218,10 +218,6 @@ PRODUCT(ch_gemm_run,
         (ch_gemm * gemm, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
          const void *b, int64_t ldb, void *c, int64_t ldc, bool add, ch_error *error),
         (gemm, ta, tb, m, n, k, a, lda, b, ldb, c, ldc, add, error))
-PRODUCT(ch_gemm_run_bf16,
-        (ch_gemm * gemm, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
-         const void *b, int64_t ldb, void *c, int64_t ldc, bool add, ch_error *error),
-        (gemm, ta, tb, m, n, k, a, lda, b, ldb, c, ldc, add, error))
 PRODUCT(ch_gemm_pack,
         (ch_gemm * gemm, int64_t rows, int64_t columns, const void *w, ch_dtype dtype, int64_t ld,
          void *factor, void *transposed, ch_error *error),

@@ -375,10 +375,9 @@ static inline ch_attend make_attend_args(const attend_data *d, const ch_kernels 
     free((void *)(uintptr_t)args.parts[1].data);
     args.parts[1].data = args.parts[0].data;
   }
-  args.producer = c->produced ? &copying_producer
-                  : is_block_quantised(types[0]) || is_block_quantised(types[1])
-                      ? &blocks_producer
-                      : ch_tile_producer_for(kernels, types[0], types[1]);
+  args.producer = c->produced                                                    ? &copying_producer
+                  : is_block_quantised(types[0]) || is_block_quantised(types[1]) ? &blocks_producer
+                                                                                 : &ch_tile_producer_dense;
   if (args.producer == &blocks_producer) args.context = kernels;
   assert_non_null(args.producer);
   if (c->tail > 0) {

@@ -381,16 +381,6 @@ static void a_nan_among_the_keys_reaches_the_output(void **state) {
   }
 }
 
-static void states_of_other_types_have_no_producer(void **state) {
-  (void)state;
-  const ch_kernels *kernels = ch_kernels_for(CH_F32, CH_ISA_PLAIN);
-  assert_ptr_equal(ch_tile_producer_for(kernels, CH_F32, CH_F32), &ch_tile_producer_dense);
-  assert_ptr_equal(ch_tile_producer_for(kernels, CH_F32, CH_F16), &ch_tile_producer_dense);
-  assert_null(ch_tile_producer_for(kernels, CH_F64, CH_F32));
-  assert_null(ch_tile_producer_for(kernels, CH_F32, CH_U8));
-  assert_null(ch_tile_producer_for(kernels, CH_I32, CH_F16));
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(training_shapes_are_right),
@@ -406,7 +396,6 @@ int main(void) {
       cmocka_unit_test(a_query_that_sees_no_key_gets_zeros),
       cmocka_unit_test(chunks_after_one_another_give_what_the_whole_gives),
       cmocka_unit_test(a_nan_among_the_keys_reaches_the_output),
-      cmocka_unit_test(states_of_other_types_have_no_producer),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

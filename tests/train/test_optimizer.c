@@ -19,6 +19,11 @@ static void declare(ch_params *params) {
   ch_params_vector(params, CH_PARAM_NORM, 1, VECTOR, "vector");
 }
 
+static ch_status create_set(ch_parameter_set *set, const ch_params *params, const ch_kernels *kernels,
+                            ch_error *error) {
+  return ch_parameter_set_create_part(set, params, kernels, 0, 1, NULL, error);
+}
+
 /* w, m, v of one value after a step, straight from the paper (decoupled decay). */
 static void reference_step(double *w, double *m, double *v, double g, int step, double lr, double decay) {
   const double beta1 = 0.8, beta2 = 0.99, eps = 1e-6;
@@ -37,7 +42,7 @@ static void check_dtype(ch_dtype dtype, double factor, double tolerance) {
   const ch_kernels *kernels = ch_kernels_best(dtype);
   declare(&params);
   params.rows[0].lr_factor = factor;
-  assert_int_equal(ch_parameter_set_create(&set, &params, kernels, &error), CH_OK);
+  assert_int_equal(create_set(&set, &params, kernels, &error), CH_OK);
   double w[2][MATRIX], m[2][MATRIX] = {0}, v[2][MATRIX] = {0}, g[2][MATRIX];
   ch_random random;
   ch_random_seed(&random, 3, 0);
@@ -101,7 +106,7 @@ static void maps_of_heads_decay_to_the_identity(void **state) {
   row->shape[0] = HEADS;
   row->shape[1] = row->shape[2] = DIM;
   row->decay_to_identity = true;
-  assert_int_equal(ch_parameter_set_create(&set, &params, kernels, &error), CH_OK);
+  assert_int_equal(create_set(&set, &params, kernels, &error), CH_OK);
   double *weight = set.weights[0].data, *gradient = set.gradients[0].data;
   for (int i = 0; i < HEADS * DIM * DIM; i++) weight[i] = 0.1 * i, gradient[i] = 0;
   ch_adamw_step(&set, kernels, all_threads(), &options, 1, 0.01, 1);
@@ -120,7 +125,7 @@ static void the_first_tensor_that_is_not_finite_is_named(void **state) {
   ch_error error = {0};
   const ch_kernels *kernels = ch_kernels_best(CH_F32);
   declare(&params);
-  assert_int_equal(ch_parameter_set_create(&set, &params, ch_kernels_best(CH_F32), &error), CH_OK);
+  assert_int_equal(create_set(&set, &params, ch_kernels_best(CH_F32), &error), CH_OK);
   assert_null(ch_first_not_finite(&set, set.gradients, kernels, all_threads()));
   ((float *)set.gradients[1].data)[VECTOR - 1] = INFINITY;
   assert_string_equal(ch_first_not_finite(&set, set.gradients, kernels, all_threads()), "vector");
@@ -137,7 +142,7 @@ static void tensors_start_on_cache_lines_and_do_not_overlap(void **state) {
   ch_parameter_set set;
   ch_error error = {0};
   declare(&params);
-  assert_int_equal(ch_parameter_set_create(&set, &params, ch_kernels_best(CH_F32), &error), CH_OK);
+  assert_int_equal(create_set(&set, &params, ch_kernels_best(CH_F32), &error), CH_OK);
   for (int p = 0; p < 2; p++) {
     assert_int_equal((uintptr_t)set.weights[p].data % 64, 0);
     memset(set.weights[p].data, 0xff, ch_tensor_bytes(&set.weights[p]));
@@ -155,7 +160,7 @@ static void a_model_larger_than_the_machine_is_refused(void **state) {
   ch_parameter_set set;
   ch_error error = {0};
   ch_params_matrix(&params, CH_PARAM_FFN, 0.02, 1 << 20, 1 << 20, "matrix");
-  assert_int_equal(ch_parameter_set_create(&set, &params, ch_kernels_best(CH_F32), &error), CH_ERROR_MEMORY);
+  assert_int_equal(create_set(&set, &params, ch_kernels_best(CH_F32), &error), CH_ERROR_MEMORY);
   assert_non_null(strstr(error.message, "17592.2 GB"));
   ch_params_free(&params);
 }

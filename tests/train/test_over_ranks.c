@@ -62,6 +62,37 @@ static bool stops(void *context) {
   return place->asked++ >= place->job->asks_before_stop;
 }
 
+/* Bytes that a rank sends for tables that are divided by columns, in a training step of so many micro-batches. */
+static double bytes_of_shards(const ch_shards *shards, int64_t micro_batches) {
+  if (shards->count == 0) return 0;
+  double own = (double)micro_batches / shards->set->ranks, others = (double)micro_batches - own, bytes = 0;
+  for (int t = 0; t < shards->count; t++) {
+    const ch_shard_table *table = &shards->tables[t];
+    double rows = (double)shards->rows * (double)ch_dtype_size(shards->set->dtype);
+    bytes += others * rows * (double)table->own;
+    if (table->trained) bytes += own * rows * (double)(table->columns - table->own);
+  }
+  /* Squares of its columns, for the norm. */
+  return bytes + (double)((shards->set->ranks - 1) * shards->set->squares_each) * (double)sizeof(double);
+}
+
+/* The bytes that a rank sends in a training step. */
+static double bytes_of_a_step(const ch_relay *relay) {
+  const ch_parameter_set *set = relay->set;
+  int rank = ch_own_rank(relay->ranks), ranks = ch_rank_count(relay->ranks);
+  double sums = 0, pieces = 0, parts = 0, size = (double)ch_dtype_size(set->dtype);
+  int64_t own = relay->micro_batches / ranks;
+  for (int s = 0; s < relay->count; s++) sums += (double)relay->sums[s].bytes;
+  for (int p = 0; p < set->params->count; p++)
+    if (!set->params->rows[p].frozen && set->keeping[p] != CH_KEPT_COLUMNS)
+      pieces += size * (double)(ch_param_count(&set->params->rows[p]) - set->pieces[p].count);
+  parts += size * (double)set->regions[CH_KEPT_WHOLE].part;
+  parts += (double)ch_dtype_size(CH_BF16) * (double)set->regions[CH_KEPT_ROUNDED].part;
+  bool last = rank + 1 == ranks;
+  double gradients = (double)(own - last) * sums + (last ? pieces : 0);
+  return gradients + (double)(ranks - 1) * parts + bytes_of_shards(&relay->shards, relay->micro_batches);
+}
+
 static ch_status train(job *j, ch_rank_group *ranks, int index) {
   rank_place place = {.job = j, .rank = ch_own_rank(ranks)};
   ch_batch_source source = made_up_source();
@@ -83,7 +114,7 @@ static ch_status train(job *j, ch_rank_group *ranks, int index) {
     ch_trainer_progress(place.trainer, &record);
   }
   j->sent[index] = ch_ranks_traffic(ranks).sent - before;
-  j->formula[index] = STEPS * ch_relay_step_bytes(&place.trainer->relay);
+  j->formula[index] = STEPS * bytes_of_a_step(&place.trainer->relay);
   return j->save ? ch_trainer_save(place.trainer, j->save, error) : CH_OK;
 }
 

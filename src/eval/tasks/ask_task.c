@@ -2,9 +2,7 @@
  * eval/score_groups.c; answers are written by generate_answers.c. */
 #include "eval/tasks/ask_task.h"
 
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "eval/document_set.h"
 #include "eval/ruler/ruler.h"

@@ -37,12 +37,6 @@ static ch_status add_window(ch_token_windows *windows, ch_token_window window, c
   return CH_OK;
 }
 
-static ch_status put_id(ch_ids *ids, int32_t id, ch_error *error) {
-  if (!ch_ids_reserve(ids, 1)) return ch_no_memory(error);
-  ids->data[ids->size++] = id;
-  return CH_OK;
-}
-
 /* Adds the tokens that the tokenizer puts before a text by default, unless the text already begins with them. */
 static ch_status encode(const ch_request_rules *rules, ch_encoder *encoder, const char *text, size_t size,
                         ch_ids *ids, ch_error *error) {
@@ -70,7 +64,7 @@ static size_t stripped_size(const char *text) {
 static ch_status cut(const ch_request_rules *rules, size_t from, size_t context, ch_ids *ids,
                      ch_token_windows *windows, ch_error *error) {
   if (ids->size == from + 1)
-    CH_TRY(put_id(ids, rules->prefix, error)); /* nothing is predicted from nothing */
+    CH_TRY(ch_ids_put(ids, rules->prefix, error)); /* nothing is predicted from nothing */
   int64_t length = (int64_t)(ids->size - from), predicted = length - (int64_t)context;
   bool empty = predicted < 1;
   if (empty) predicted = 1; /* the result there is computed, but not used */
@@ -89,7 +83,7 @@ static ch_status cut(const ch_request_rules *rules, size_t from, size_t context,
 static ch_status encode_alone(const ch_request_rules *rules, ch_encoder *encoder, const char *text,
                               ch_ids *ids, ch_token_windows *windows, ch_error *error) {
   size_t from = ids->size;
-  CH_TRY(put_id(ids, rules->prefix, error));
+  CH_TRY(ch_ids_put(ids, rules->prefix, error));
   CH_TRY(ch_encoder_encode(encoder, text, strlen(text), CH_TEXT_BARE | CH_TEXT_SPECIAL, ids, error));
   if (ids->size > from + 2 && ids->data[from + 1] == rules->prefix) from++; /* the text has it already */
   return cut(rules, from, 1, ids, windows, error);
@@ -110,8 +104,8 @@ ch_status ch_request_encode(const ch_request_rules *rules, ch_encoder *encoder,
   CH_TRY_GOTO(encode(rules, encoder, context, kept, ids, error));
   CH_TRY_GOTO(encode(rules, encoder, both.data, both.size, &whole, error));
   size_t own = ids->size - from;
-  if (own == 0) CH_TRY_GOTO(put_id(ids, rules->prefix, error)); /* of white space alone */
-  for (size_t i = own; i < whole.size; i++) CH_TRY_GOTO(put_id(ids, whole.data[i], error));
+  if (own == 0) CH_TRY_GOTO(ch_ids_put(ids, rules->prefix, error)); /* of white space alone */
+  for (size_t i = own; i < whole.size; i++) CH_TRY_GOTO(ch_ids_put(ids, whole.data[i], error));
   status = cut(rules, from, own ? own : 1, ids, windows, error);
 done:
   ch_text_free(&both);
@@ -126,7 +120,7 @@ ch_status ch_request_encode_prompt(const ch_request_rules *rules, ch_encoder *en
   bool begins = bos && length > 0 && strncmp(context, bos, length) == 0;
   CH_TRY(ch_encoder_encode(encoder, context, strlen(context),
                            CH_TEXT_SPECIAL | (begins ? CH_TEXT_BARE : CH_TEXT_WHOLE), ids, error));
-  if (ids->size == from) CH_TRY(put_id(ids, rules->prefix, error)); /* nothing follows from nothing */
+  if (ids->size == from) CH_TRY(ch_ids_put(ids, rules->prefix, error)); /* nothing follows from nothing */
   int64_t count = (int64_t)(ids->size - from), room = rules->max_length - written;
   int64_t kept = count < room ? count : room;
   return add_window(
@@ -136,7 +130,7 @@ ch_status ch_request_encode_prompt(const ch_request_rules *rules, ch_encoder *en
 ch_status ch_request_encode_rolling(const ch_request_rules *rules, ch_encoder *encoder, const char *text,
                                     ch_ids *ids, ch_token_windows *windows, ch_error *error) {
   size_t from = ids->size;
-  CH_TRY(put_id(ids, rules->prefix, error));
+  CH_TRY(ch_ids_put(ids, rules->prefix, error));
   CH_TRY(encode(rules, encoder, text, strlen(text), ids, error));
   ch_windows cuts = {0};
   int64_t length = (int64_t)(ids->size - from);

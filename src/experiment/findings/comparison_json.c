@@ -17,41 +17,15 @@
 
 /* --- over seeds ---------------------------------------------------------------------------------------------- */
 
-static double perplexity(const ch_model_result *run) {
-  return exp(run->validation_loss);
-}
-
-static double loss(const ch_model_result *run) {
-  return run->validation_loss;
-}
-
-static double top1(const ch_model_result *run) {
-  return run->top1;
-}
-
-static double top5(const ch_model_result *run) {
-  return run->top5;
-}
-
-static double training_rate(const ch_model_result *run) {
-  return run->train_tokens_per_second;
-}
-
-static double second_rate(const ch_model_result *run) {
-  return run->decode_tokens_per_second;
-}
-
-static double spikes(const ch_model_result *run) {
-  return (double)run->loss_spikes;
-}
-
-static double training_spread(const ch_model_result *run) {
-  return run->train_spread;
-}
-
-static double second_spread(const ch_model_result *run) {
-  return run->decode_spread;
-}
+CH_FIGURE_OF_RUN(perplexity, exp(run->validation_loss))
+CH_FIGURE_OF_RUN(loss, run->validation_loss)
+CH_FIGURE_OF_RUN(top1, run->top1)
+CH_FIGURE_OF_RUN(top5, run->top5)
+CH_FIGURE_OF_RUN(training_rate, run->train_tokens_per_second)
+CH_FIGURE_OF_RUN(second_rate, run->decode_tokens_per_second)
+CH_FIGURE_OF_RUN(spikes, (double)run->loss_spikes)
+CH_FIGURE_OF_RUN(training_spread, run->train_spread)
+CH_FIGURE_OF_RUN(second_spread, run->decode_spread)
 
 static const struct {
   const char *text, *images; /* the key; NULL: not in such comparisons */

@@ -12,6 +12,15 @@
 #include "base/json.h"
 #include "base/text.h"
 
+double ch_model_result_flops(const ch_model_result *run) {
+  return run->flops_projections + run->flops_context + run->flops_feed_forward + run->flops_head;
+}
+
+double ch_model_result_seconds(const ch_model_result *run) {
+  if (run->train_seconds > 0) return run->train_seconds;
+  return run->train_tokens_per_second > 0 ? (double)run->tokens_trained / run->train_tokens_per_second : 0;
+}
+
 double ch_model_result_cache(const ch_model_result *model) {
   if (!model->cache_depth) return (double)model->cache_elements_per_token;
   return (double)(model->cache_elements_at_depth + model->state_elements_per_sequence) /

@@ -51,6 +51,10 @@ struct ch_comparison {
 };
 
 enum { CH_CACHE_ELEMENT_BYTES = 2 }; /* 16 bits, as `info` counts */
+/* FLOPs of the forward pass of a token or an image. */
+double ch_model_result_flops(const ch_model_result *run);
+/* How long the run trained; files of earlier versions only have the speed. */
+double ch_model_result_seconds(const ch_model_result *run);
 /* Returns the measure by which caches are compared: elements per token of a sequence of cache_depth tokens,
  * including states of constant size. Without states and windows it is cache_elements_per_token. */
 double ch_model_result_cache(const ch_model_result *model);

@@ -154,30 +154,27 @@ ch_status ch_read_curves(const char *path, bool validation, ch_arena *arena, ch_
 
 /* --- models of several sizes ------------------------------------------------------------------------------------- */
 
-static double number_member(const json_t *object, const char *key) {
-  const json_t *value = json_object_get(object, key);
-  return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
 /* Parameters of embeddings: as counted by `compare`, also in the results of a recorded run; else computed from the
    configuration's sizes. NaN if neither is there. */
 static double embeddings_of(const json_t *run) {
   const json_t *config = json_object_get(run, "config");
-  double counted = number_member(run, "parameters_embedding");
-  if (isnan(counted)) counted = number_member(json_object_get(run, "results"), "parameters_embedding");
+  double counted = ch_json_number_at(run, "parameters_embedding", NAN);
+  if (isnan(counted))
+    counted = ch_json_number_at(json_object_get(run, "results"), "parameters_embedding", NAN);
   if (!isnan(counted)) return counted;
   bool tied = json_is_true(json_object_get(config, "tie_word_embeddings"));
-  return number_member(config, "vocab_size") * number_member(config, "hidden_size") * (tied ? 1 : 2);
+  return ch_json_number_at(config, "vocab_size", NAN) * ch_json_number_at(config, "hidden_size", NAN) *
+         (tied ? 1 : 2);
 }
 
 /* Reads one run. A run that has not ended, or has no such loss, is left out. */
 static ch_status read_model(const char *path, const json_t *run, size_t number, bool validation,
                             ch_sized_models *models, ch_error *error) {
   const char *status = json_string_value(json_object_get(run, "status"));
-  double tokens = number_member(run, "tokens_trained"), embeddings = embeddings_of(run);
-  double size = number_member(run, "parameters"),
-         loss = number_member(run, validation ? "validation_loss" : "loss");
-  if (isnan(tokens)) tokens = number_member(run, "tokens");
+  double tokens = ch_json_number_at(run, "tokens_trained", NAN), embeddings = embeddings_of(run);
+  double size = ch_json_number_at(run, "parameters", NAN),
+         loss = ch_json_number_at(run, validation ? "validation_loss" : "loss", NAN);
+  if (isnan(tokens)) tokens = ch_json_number_at(run, "tokens", NAN);
   if ((status && strcmp(status, "done") != 0) || isnan(loss)) return CH_OK;
   if (isnan(size) || isnan(tokens) || isnan(embeddings))
     return ch_fail(error, CH_ERROR_FORMAT,

@@ -18,11 +18,7 @@ double ch_group_cost(const ch_group *group) {
 
 double ch_group_seconds(const ch_group *group) {
   double sum = 0;
-  for (int i = 0; i < group->count; i++) {
-    const ch_model_result *run = group->runs[i];
-    double rate = run->train_tokens_per_second; /* all that files of earlier versions tell */
-    sum += run->train_seconds > 0 ? run->train_seconds : rate > 0 ? (double)run->tokens_trained / rate : 0;
-  }
+  for (int i = 0; i < group->count; i++) sum += ch_model_result_seconds(group->runs[i]);
   return group->count ? sum / group->count : 0;
 }
 

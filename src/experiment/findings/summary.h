@@ -48,6 +48,11 @@ ch_status ch_summarise_first(const ch_comparison *comparison, int most_seeds, ch
 ch_status ch_summarise(const ch_comparison *comparison, ch_summary *summary, ch_error *error);
 
 typedef double ch_model_result_value(const ch_model_result *run);
+/* Defines one, for tables of figures. */
+#define CH_FIGURE_OF_RUN(name, figure)                                                                       \
+  static double name(const ch_model_result *run) {                                                           \
+    return figure;                                                                                           \
+  }
 ch_spread ch_group_spread(const ch_group *group, ch_model_result_value *value);
 /* Returns true if `holds` is true of a run of the group. */
 bool ch_group_any(const ch_group *group, bool (*holds)(const ch_model_result *run));

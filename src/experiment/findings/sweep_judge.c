@@ -3,17 +3,12 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "experiment/findings/sweep_results.h"
 #include "laws/scaling_law.h"
 
 /* A run at a higher rate is stuck when its loss fell less than this share of the best run's fall. */
 static const double least_part_learned = 0.5;
-
-static bool same_mechanism(const ch_sweep_result *run, const ch_sweep_choice *choice) {
-  return strcmp(run->name, choice->name) == 0;
-}
 
 /* --- laws -------------------------------------------------------------------------------------------------------- */
 
@@ -48,14 +43,14 @@ static void find_stuck(ch_sweep *sweep, const ch_sweep_choice *choice) {
   const ch_sweep_result *best = NULL;
   for (int i = 0; i < sweep->count; i++) {
     ch_sweep_result *run = &sweep->runs[i];
-    if (!same_mechanism(run, choice)) continue;
+    if (!ch_sweep_is_of(run, choice)) continue;
     run->verdict = run->stability.verdict;
     if (run->verdict == CH_STABLE && isfinite(fall_of(run)) && (!best || fall_of(run) > fall_of(best)))
       best = run;
   }
   for (int i = 0; best && i < sweep->count; i++) {
     ch_sweep_result *run = &sweep->runs[i];
-    if (same_mechanism(run, choice) && run->verdict == CH_STABLE && run->lr > best->lr &&
+    if (ch_sweep_is_of(run, choice) && run->verdict == CH_STABLE && run->lr > best->lr &&
         !(fall_of(run) >= least_part_learned * fall_of(best)))
       run->verdict = CH_STUCK;
   }
@@ -70,7 +65,7 @@ static double loss_at(const ch_sweep *sweep, const ch_sweep_choice *choice, doub
   *stable = true;
   for (int i = 0; i < sweep->count; i++) {
     const ch_sweep_result *run = &sweep->runs[i];
-    if (!same_mechanism(run, choice) || run->lr != lr) continue;
+    if (!ch_sweep_is_of(run, choice) || run->lr != lr) continue;
     *stable = *stable && run->verdict == CH_STABLE;
     sum += run->validation_loss;
     n++;
@@ -85,7 +80,7 @@ static void choose_rate(const ch_sweep *sweep, ch_sweep_choice *choice) {
   choice->spikes = 0;
   for (int i = 0; i < sweep->count; i++) {
     const ch_sweep_result *run = &sweep->runs[i];
-    if (!same_mechanism(run, choice)) continue;
+    if (!ch_sweep_is_of(run, choice)) continue;
     bool stable;
     double loss = loss_at(sweep, choice, run->lr, &stable);
     seen++;
@@ -115,7 +110,7 @@ static ch_status compare_best(ch_sweep *sweep, ch_error *error) {
   for (int m = 0; m < sweep->mechanisms; m++)
     for (int i = 0; i < sweep->count; i++) {
       const ch_sweep_result *run = &sweep->runs[i];
-      if (!same_mechanism(run, &sweep->choices[m]) || run->lr != sweep->choices[m].lowest) continue;
+      if (!ch_sweep_is_of(run, &sweep->choices[m]) || run->lr != sweep->choices[m].lowest) continue;
       about->models[about->count++] =
           (ch_model_result){.name = run->name,
                             .directory = run->directory,

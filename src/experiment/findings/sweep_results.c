@@ -67,11 +67,6 @@ static ch_status wrong_sweep_key(const char *where, const char *key, ch_error *e
                  where, key);
 }
 
-static double number_at(const json_t *object, const char *key) {
-  const json_t *value = json_object_get(object, key);
-  return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
 static ch_status text_at(const json_t *object, const char *key, const char *where, ch_arena *arena,
                          const char **text, ch_error *error) {
   const char *value = json_string_value(json_object_get(object, key));
@@ -111,7 +106,7 @@ static ch_status stability_at(const json_t *object, const char *where, ch_stabil
     if (s->kept == CH_SPIKES_KEPT) break;
     s->list[s->kept++] = (ch_spike){.first = json_integer_value(json_object_get(spike, "first")),
                                     .last = json_integer_value(json_object_get(spike, "last")),
-                                    .height = number_at(spike, "height"),
+                                    .height = ch_json_number_at(spike, "height", NAN),
                                     .recovered = json_is_true(json_object_get(spike, "recovered"))};
   }
   return CH_OK;
@@ -133,11 +128,11 @@ ch_status ch_sweep_result_from_json(const json_t *object, const char *where, ch_
     *members[i] = json_integer_value(value);
   }
   if (!ch_trained_on_take(object, arena, &run->trained_on)) return ch_no_memory(error);
-  run->lr = number_at(object, "lr");
+  run->lr = ch_json_number_at(object, "lr", NAN);
   if (!(run->lr > 0)) return wrong_sweep_key(where, "lr", error);
-  run->validation_loss = number_at(object, "validation_loss");
-  run->training_loss = number_at(object, "training_loss");
-  run->train_tokens_per_second = number_at(object, "train_tokens_per_second");
+  run->validation_loss = ch_json_number_at(object, "validation_loss", NAN);
+  run->training_loss = ch_json_number_at(object, "training_loss", NAN);
+  run->train_tokens_per_second = ch_json_number_at(object, "train_tokens_per_second", NAN);
   run->stopped = json_is_true(json_object_get(object, "stopped_early"));
   CH_TRY(stability_at(object, where, &run->stability, error));
   CH_TRY(curve_at(object, "curve", where, arena, &run->curve, &run->curve_points, error));

@@ -2,6 +2,8 @@
 #ifndef CH_EXPERIMENT_FINDINGS_SWEEP_RESULTS_H
 #define CH_EXPERIMENT_FINDINGS_SWEEP_RESULTS_H
 
+#include <string.h>
+
 #include <crosshead/sweep.h>
 
 #include "experiment/findings/comparison_results.h"
@@ -23,6 +25,11 @@ struct ch_sweep {
 /* Fits laws, tells which runs are stuck, chooses rates, and compares the mechanisms at their best rates; choices
  * [mechanisms] have their names. Fails without memory. */
 ch_status ch_sweep_judge(ch_sweep *sweep, ch_error *error);
+
+/* Returns true if the run is of the choice's mechanism. */
+static inline bool ch_sweep_is_of(const ch_sweep_result *run, const ch_sweep_choice *choice) {
+  return strcmp(run->name, choice->name) == 0;
+}
 
 /* Converts a run to JSON. A run's result.json holds measurements only; conclusions (`judged`) are drawn
  * again. */

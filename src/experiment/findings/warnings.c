@@ -185,16 +185,12 @@ ch_status ch_comparison_warnings(const ch_comparison *comparison, const ch_summa
 
 /* --- sweeps ------------------------------------------------------------------------------------------------------ */
 
-static bool of_choice(const ch_sweep_result *run, const ch_sweep_choice *choice) {
-  return strcmp(run->name, choice->name) == 0;
-}
-
 /* Writes a warning if a mechanism's best rate is at an edge of the grid. Returns true if it wrote one. */
 static bool put_edge(const ch_sweep *sweep, const ch_sweep_choice *choice, const char *before,
                      ch_text *text) {
   double least = INFINITY, most = 0;
   for (int i = 0; i < sweep->count; i++) {
-    if (!of_choice(&sweep->runs[i], choice)) continue;
+    if (!ch_sweep_is_of(&sweep->runs[i], choice)) continue;
     least = fmin(least, sweep->runs[i].lr);
     most = fmax(most, sweep->runs[i].lr);
   }
@@ -232,7 +228,7 @@ ch_status ch_sweep_warnings(const ch_sweep *sweep, ch_arena *arena, ch_warnings 
     bool found = false;
     for (int i = 0; i < sweep->count; i++) {
       const ch_sweep_result *run = &sweep->runs[i];
-      found = found || (of_choice(run, &sweep->choices[m]) && run->lr == sweep->choices[m].chosen &&
+      found = found || (ch_sweep_is_of(run, &sweep->choices[m]) && run->lr == sweep->choices[m].chosen &&
                         run->has_law && is_loose(&run->law));
     }
     if (found) add_name(&loose, sweep->choices[m].name);

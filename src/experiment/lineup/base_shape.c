@@ -1,7 +1,6 @@
 /* The shape that compared models share, chosen from a number of parameters. docs/compare.md describes the rule. */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "attention/registry.h"
 #include "config_file/config_json.h"

@@ -1,8 +1,6 @@
 /* Finding FFN widths by bisection over the real parameter table, so that counts cannot differ from what is trained. */
 #include "experiment/lineup/match_size.h"
 
-#include <stdio.h>
-
 #include "base/text.h"
 #include "model/accounting.h"
 #include "model/transformer.h"

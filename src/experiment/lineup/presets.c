@@ -129,21 +129,15 @@ static ch_status slide(ch_config *config, int64_t window, int64_t every, const c
   return CH_OK;
 }
 
-static ch_status swa(ch_config *config, int64_t number, const char *where, ch_error *error) {
-  return slide(config, number, 4, where, error);
-}
+#define EVERY(name, make, every)                                                                             \
+  static ch_status name(ch_config *config, int64_t number, const char *where, ch_error *error) {             \
+    return make(config, number, every, where, error);                                                        \
+  }
 
-static ch_status swa_half(ch_config *config, int64_t number, const char *where, ch_error *error) {
-  return slide(config, number, 2, where, error);
-}
-
-static ch_status swa_five_sixths(ch_config *config, int64_t number, const char *where, ch_error *error) {
-  return slide(config, number, 6, where, error);
-}
-
-static ch_status swa_all(ch_config *config, int64_t number, const char *where, ch_error *error) {
-  return slide(config, number, 0, where, error);
-}
+EVERY(swa, slide, 4)
+EVERY(swa_half, slide, 2)
+EVERY(swa_five_sixths, slide, 6)
+EVERY(swa_all, slide, 0)
 
 /* Puts Gated DeltaNet into all layers but every `every`-th and the last; with 0 into all. Keys have half the
  * width, values all of it, so it has as many parameters as multi-head attention. States are about 64 x 128
@@ -172,21 +166,10 @@ static ch_status make_linear(ch_config *config, int64_t heads, int64_t every, co
   return CH_OK;
 }
 
-static ch_status gdn(ch_config *config, int64_t number, const char *where, ch_error *error) {
-  return make_linear(config, number, 4, where, error);
-}
-
-static ch_status gdn_half(ch_config *config, int64_t number, const char *where, ch_error *error) {
-  return make_linear(config, number, 2, where, error);
-}
-
-static ch_status gdn_five_sixths(ch_config *config, int64_t number, const char *where, ch_error *error) {
-  return make_linear(config, number, 6, where, error);
-}
-
-static ch_status gdn_all(ch_config *config, int64_t number, const char *where, ch_error *error) {
-  return make_linear(config, number, 0, where, error);
-}
+EVERY(gdn, make_linear, 4)
+EVERY(gdn_half, make_linear, 2)
+EVERY(gdn_five_sixths, make_linear, 6)
+EVERY(gdn_all, make_linear, 0)
 
 /* Layers in groups that read the keys and values of the first. */
 static ch_status cla(ch_config *config, int64_t number, const char *where, ch_error *error) {

@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -317,10 +316,7 @@ static ch_status check_result(const ch_compare_setup *setup, const ch_planned_mo
   if (diverged ||
       json_integer_value(json_object_get(result, key)) >= steps * ch_train_step_tokens(&setup->training))
     return CH_OK;
-  char *checkpoint = ch_path_join(directory, CH_TRAIN_CHECKPOINT);
-  bool there = checkpoint && ch_is_file(checkpoint);
-  free(checkpoint);
-  if (there) return CH_OK;
+  if (ch_directory_has(directory, CH_TRAIN_CHECKPOINT)) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT,
                  "%s cannot be given more %s: %s has no " CH_TRAIN_CHECKPOINT
                  " any more; put it back, or remove that directory to train it from the beginning",
@@ -354,14 +350,6 @@ static ch_status check_trained(const ch_compare_setup *setup, ch_error *error) {
 static ch_status open_source(ch_compare_setup *setup, bool continued, bool dry, ch_error *error) {
   return ch_compare_on_images(setup) ? open_images(setup, continued, dry, error)
                                      : open_comparison_text(setup, continued, dry, error);
-}
-
-/* Opens the text on all ranks. Rank 0 prepares it first. */
-static ch_status open_source_for_all(ch_compare_setup *setup, bool continued, bool dry, ch_error *error) {
-  ch_rank_group *all = setup->scheduler.all;
-  bool leads = ch_scheduler_leads(&setup->scheduler);
-  CH_TRY(ch_agree(all, leads ? open_source(setup, continued, dry, error) : CH_OK, error));
-  return ch_agree(all, leads ? CH_OK : open_source(setup, true, false, error), error);
 }
 
 static ch_status plan_training(ch_compare_setup *setup, ch_error *error) {
@@ -438,7 +426,11 @@ ch_status ch_compare_setup_plan(const ch_compare_settings *settings, ch_experime
   CH_TRY(begin_setup(&own, dry, setup, error));
   CH_TRY(ch_agree(setup->scheduler.all, check_kept(setup, &kept, error), error));
   setup->continued = kept.there;
-  CH_TRY(open_source_for_all(setup, kept.there, dry, error));
+  /* Rank 0 prepares the text; the others then open it. */
+  ch_rank_group *all = setup->scheduler.all;
+  bool leads = ch_scheduler_leads(&setup->scheduler);
+  CH_TRY(ch_agree(all, leads ? open_source(setup, kept.there, dry, error) : CH_OK, error));
+  CH_TRY(ch_agree(all, leads ? CH_OK : open_source(setup, true, false, error), error));
   const ch_rank_fact facts[] = {
       {"another text, tokenizer or images", ch_hash_text(ch_compare_source(setup)->fingerprint)}};
   CH_TRY(ch_ranks_compare(setup->scheduler.all, facts, 1, error));

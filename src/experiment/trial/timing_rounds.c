@@ -134,9 +134,7 @@ ch_status ch_compare_time_alone(ch_compare_setup *setup, const char *directory, 
 
 bool ch_compare_has_weights(const ch_compare_setup *setup, const ch_model_result *model) {
   char *directory = ch_path_join(setup->settings.report.out, model->directory);
-  char *path = directory ? ch_path_join(directory, "model.safetensors") : NULL;
-  bool there = path && ch_is_file(path);
-  free(path);
+  bool there = directory && ch_directory_has(directory, "model.safetensors");
   free(directory);
   return there;
 }

@@ -2,11 +2,6 @@
 #include "graph/stream.h"
 #include "graph/ops/shapes.h"
 
-static ch_status add_shape(ch_node *node, ch_error *error) {
-  CH_TRY(ch_same_shapes(node->in[0], node->in[1], error));
-  return ch_shape_as_input(node, 0);
-}
-
 static ch_status add_forward(ch_run *run, const ch_node *node) {
   int64_t n = ch_node_count(node);
   const ch_kernels *kernels = run->kernels;
@@ -38,7 +33,7 @@ static void add_stream(const ch_stream_call *call) {
 }
 
 static const ch_op op = {.name = "add",
-                         .shape = add_shape,
+                         .shape = ch_shape_of_equal_inputs,
                          .forward = add_forward,
                          .backward = add_backward,
                          .stream = add_stream};

@@ -1,10 +1,6 @@
 /* Appends states to the cache, for later tokens to read. */
 #include "graph/ops/append.h"
-
-static ch_status append_shape(ch_node *node, ch_error *error) {
-  (void)error;
-  return ch_shape_as_input(node, 0);
-}
+#include "graph/ops/shapes.h"
 
 static ch_state_view states(const ch_run *run, const ch_node *node) {
   const ch_append *place = node->attributes;
@@ -26,7 +22,7 @@ static ch_status append_forward(ch_run *run, const ch_node *node) {
 }
 
 static const ch_op op = {.name = "append",
-                         .shape = append_shape,
+                         .shape = ch_shape_of_first_input,
                          .forward = append_forward,
                          .stateful = true,
                          .states = states,
@@ -64,7 +60,7 @@ static ch_status append_forward_staged(ch_run *run, const ch_node *node) {
 }
 
 static const ch_op staged_op = {.name = "append",
-                                .shape = append_shape,
+                                .shape = ch_shape_of_first_input,
                                 .forward = append_forward_staged,
                                 .stateful = true,
                                 .staged = staged,
@@ -96,7 +92,7 @@ static void append_stream_by_id(const ch_stream_call *call) {
 }
 
 static const ch_op by_id_op = {.name = "append",
-                               .shape = append_shape,
+                               .shape = ch_shape_of_first_input,
                                .forward = append_forward_by_id,
                                .stateful = true,
                                .states = states,

@@ -1,11 +1,6 @@
 /* SwiGLU with clamps: y = g s(alpha g) (u + 1), g = min(gate, limit), u = up between -limit and limit. */
 #include "graph/ops/shapes.h"
 
-static ch_status clamped_swiglu_shape(ch_node *node, ch_error *error) {
-  CH_TRY(ch_same_shapes(node->in[0], node->in[1], error));
-  return ch_shape_as_input(node, 0);
-}
-
 static ch_status clamped_swiglu_forward(ch_run *run, const ch_node *node) {
   const ch_swiglu_clamps *clamps = node->attributes;
   run->kernels->clamped_swiglu_forward(run->team, ch_node_rows(node), ch_node_columns(node), clamps->alpha,
@@ -27,7 +22,7 @@ static ch_status clamped_swiglu_backward(ch_run *run, const ch_node *node) {
 }
 
 static const ch_op op = {.name = "clamped_swiglu",
-                         .shape = clamped_swiglu_shape,
+                         .shape = ch_shape_of_equal_inputs,
                          .forward = clamped_swiglu_forward,
                          .backward = clamped_swiglu_backward,
                          .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1),

@@ -1,12 +1,6 @@
 /* Looks up rows of a table by id. */
 #include "graph/ops/shapes.h"
 
-static ch_status embedding_shape(ch_node *node, ch_error *error) {
-  if (node->in[0]->dtype != CH_I32 || node->in[1]->rank != 2)
-    return ch_fail(error, CH_ERROR_CONFIG, "needs integer ids and a weight [vocabulary, width]");
-  return ch_shape_matrix(node, ch_node_count(node->in[0]), node->in[1]->shape[1]);
-}
-
 static ch_status embedding_forward(ch_run *run, const ch_node *node) {
   run->kernels->embedding_forward(run->team, ch_node_rows(node), ch_node_columns(node),
                                   ch_run_value(run, node->in[0]), ch_run_value(run, node->in[1]),
@@ -30,7 +24,7 @@ static double embedding_parameters_read(const ch_node *node) {
 }
 
 static const ch_op op = {.name = "embedding",
-                         .shape = embedding_shape,
+                         .shape = ch_shape_of_table_rows,
                          .forward = embedding_forward,
                          .backward = embedding_backward,
                          .parameters_read = embedding_parameters_read};

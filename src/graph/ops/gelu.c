@@ -1,11 +1,6 @@
 /* y = x * Phi(x), the exact GELU, and its approximation with a tanh. */
 #include "graph/ops/shapes.h"
 
-static ch_status gelu_shape(ch_node *node, ch_error *error) {
-  (void)error;
-  return ch_shape_as_input(node, 0);
-}
-
 static ch_status gelu_forward(ch_run *run, const ch_node *node) {
   run->kernels->gelu_forward(run->team, ch_node_count(node), ch_run_value(run, node->in[0]),
                              ch_run_output(run, node));
@@ -21,7 +16,7 @@ static ch_status gelu_backward(ch_run *run, const ch_node *node) {
 }
 
 static const ch_op op = {.name = "gelu",
-                         .shape = gelu_shape,
+                         .shape = ch_shape_of_first_input,
                          .forward = gelu_forward,
                          .backward = gelu_backward,
                          .backward_reads = CH_READS_INPUT(0),
@@ -48,7 +43,7 @@ static ch_status gelu_tanh_backward(ch_run *run, const ch_node *node) {
 }
 
 static const ch_op tanh_op = {.name = "gelu_tanh",
-                              .shape = gelu_shape,
+                              .shape = ch_shape_of_first_input,
                               .forward = gelu_tanh_forward,
                               .backward = gelu_tanh_backward,
                               .backward_reads = CH_READS_INPUT(0),

@@ -8,12 +8,6 @@ typedef struct joined_rows {
   int shares;
 } joined_rows;
 
-static ch_status joined_rows_shape(ch_node *node, ch_error *error) {
-  if (node->in[0]->dtype != CH_I32 || node->in[1]->rank != 2)
-    return ch_fail(error, CH_ERROR_CONFIG, "needs integer ids and a weight [vocabulary, width]");
-  return ch_shape_matrix(node, ch_node_count(node->in[0]), node->in[1]->shape[1]);
-}
-
 /* Copies or adds the shares to rows of all columns if `join`, else the rows to the shares. */
 static void move(const ch_run *run, const ch_node *node, const char *from, char *to, bool join, bool add) {
   const int all = ((const joined_rows *)node->attributes)->shares;
@@ -45,7 +39,7 @@ static double joined_rows_parameters_read(const ch_node *node) {
 }
 
 static const ch_op op = {.name = "joined_rows",
-                         .shape = joined_rows_shape,
+                         .shape = ch_shape_of_table_rows,
                          .forward = joined_rows_forward,
                          .backward = joined_rows_backward,
                          .parameters_read = joined_rows_parameters_read};

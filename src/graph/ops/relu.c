@@ -9,11 +9,6 @@ static bool is_squared(const ch_node *node) {
   return ((const relu *)node->attributes)->squared;
 }
 
-static ch_status relu_shape(ch_node *node, ch_error *error) {
-  (void)error;
-  return ch_shape_as_input(node, 0);
-}
-
 static ch_status relu_forward(ch_run *run, const ch_node *node) {
   run->kernels->relu_forward(run->team, ch_node_count(node), ch_run_value(run, node->in[0]), is_squared(node),
                              ch_run_output(run, node));
@@ -29,7 +24,7 @@ static ch_status relu_backward(ch_run *run, const ch_node *node) {
 }
 
 static const ch_op op = {.name = "relu",
-                         .shape = relu_shape,
+                         .shape = ch_shape_of_first_input,
                          .forward = relu_forward,
                          .backward = relu_backward,
                          .backward_reads = CH_READS_INPUT(0),

@@ -72,28 +72,14 @@ static void rmsnorm_stream(const ch_stream_call *call) {
       ch_run_value(call->run, call->node->in[1]), attributes->eps, call->space, NULL);
 }
 
-static const ch_op op = {.name = "rmsnorm",
-                         .shape = rmsnorm_shape,
-                         .saved = rmsnorm_saved,
-                         .scratch = rmsnorm_scratch,
-                         .forward = rmsnorm_forward,
-                         .backward = rmsnorm_backward,
-                         .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1),
-                         .cheap = true,
-                         .stream = rmsnorm_stream,
-                         .stream_needs = rmsnorm_stream_needs};
+#define RMSNORM                                                                                              \
+  .name = "rmsnorm", .shape = rmsnorm_shape, .saved = rmsnorm_saved, .scratch = rmsnorm_scratch,             \
+  .forward = rmsnorm_forward, .backward = rmsnorm_backward,                                                  \
+  .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1), .cheap = true, .stream = rmsnorm_stream
 
+static const ch_op op = {RMSNORM, .stream_needs = rmsnorm_stream_needs};
 /* RMSNorm over whole rows, which cannot be computed in parts. */
-static const ch_op of_rows = {.name = "rmsnorm",
-                              .shape = rmsnorm_shape,
-                              .saved = rmsnorm_saved,
-                              .scratch = rmsnorm_scratch,
-                              .forward = rmsnorm_forward,
-                              .backward = rmsnorm_backward,
-                              .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1),
-                              .cheap = true,
-                              .stream = rmsnorm_stream,
-                              .stream_whole = true};
+static const ch_op of_rows = {RMSNORM, .stream_whole = true};
 
 ch_node *ch_op_rmsnorm_sliced(ch_graph *graph, ch_node *x, ch_node *weight, int64_t heads, double eps) {
   bool rows = x && weight && weight->shape[0] == ch_node_columns(x);

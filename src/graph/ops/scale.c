@@ -5,11 +5,6 @@ typedef struct scale {
   double factor;
 } scale;
 
-static ch_status scale_shape(ch_node *node, ch_error *error) {
-  (void)error;
-  return ch_shape_as_input(node, 0);
-}
-
 static ch_status scale_forward(ch_run *run, const ch_node *node) {
   const scale *attributes = node->attributes;
   run->kernels->scale(run->team, ch_node_count(node), attributes->factor, ch_run_value(run, node->in[0]),
@@ -27,7 +22,7 @@ static ch_status scale_backward(ch_run *run, const ch_node *node) {
 }
 
 static const ch_op op = {
-    .name = "scale", .shape = scale_shape, .forward = scale_forward, .backward = scale_backward};
+    .name = "scale", .shape = ch_shape_of_first_input, .forward = scale_forward, .backward = scale_backward};
 
 ch_node *ch_op_scale(ch_graph *graph, ch_node *x, double factor) {
   return ch_graph_node(graph, &op, 1, (ch_node *[]){x}, &(scale){factor}, sizeof(scale));

@@ -17,3 +17,19 @@ ch_status ch_vector_of(const ch_node *node, int64_t n, const char *what, ch_erro
   return ch_fail(error, CH_ERROR_CONFIG, "%s has shape %s; it must be [%lld]", what,
                  ch_shape_text(node->rank, node->shape, shape, sizeof shape), (long long)n);
 }
+
+ch_status ch_shape_of_first_input(ch_node *node, ch_error *error) {
+  (void)error;
+  return ch_shape_as_input(node, 0);
+}
+
+ch_status ch_shape_of_equal_inputs(ch_node *node, ch_error *error) {
+  CH_TRY(ch_same_shapes(node->in[0], node->in[1], error));
+  return ch_shape_as_input(node, 0);
+}
+
+ch_status ch_shape_of_table_rows(ch_node *node, ch_error *error) {
+  if (node->in[0]->dtype != CH_I32 || node->in[1]->rank != 2)
+    return ch_fail(error, CH_ERROR_CONFIG, "needs integer ids and a weight [vocabulary, width]");
+  return ch_shape_matrix(node, ch_node_count(node->in[0]), node->in[1]->shape[1]);
+}

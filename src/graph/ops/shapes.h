@@ -9,5 +9,10 @@
 ch_status ch_same_shapes(const ch_node *a, const ch_node *b, ch_error *error);
 /* Fails unless `node` is a vector of n elements. */
 ch_status ch_vector_of(const ch_node *node, int64_t n, const char *what, ch_error *error);
+/* Shape rules: the shape of the first input; the same after a check that both inputs have it; the rows of a
+   table [vocabulary, width] for integer ids. */
+ch_status ch_shape_of_first_input(ch_node *node, ch_error *error);
+ch_status ch_shape_of_equal_inputs(ch_node *node, ch_error *error);
+ch_status ch_shape_of_table_rows(ch_node *node, ch_error *error);
 
 #endif

@@ -5,11 +5,6 @@ static double sigmoid_scale_of(const ch_node *node) {
   return *(const double *)node->attributes;
 }
 
-static ch_status sigmoid_shape(ch_node *node, ch_error *error) {
-  (void)error;
-  return ch_shape_as_input(node, 0);
-}
-
 static ch_status sigmoid_forward(ch_run *run, const ch_node *node) {
   run->kernels->sigmoid_forward(run->team, ch_node_count(node), sigmoid_scale_of(node),
                                 ch_run_value(run, node->in[0]), ch_run_output(run, node));
@@ -26,7 +21,7 @@ static ch_status sigmoid_backward(ch_run *run, const ch_node *node) {
 }
 
 static const ch_op op = {.name = "sigmoid",
-                         .shape = sigmoid_shape,
+                         .shape = ch_shape_of_first_input,
                          .forward = sigmoid_forward,
                          .backward = sigmoid_backward,
                          .backward_reads = CH_READS_INPUT(0),

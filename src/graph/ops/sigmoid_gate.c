@@ -10,11 +10,6 @@ static double sigmoid_gate_scale_of(const ch_node *node) {
   return ((const sigmoid_gate *)node->attributes)->scale;
 }
 
-static ch_status sigmoid_gate_shape(ch_node *node, ch_error *error) {
-  CH_TRY(ch_same_shapes(node->in[0], node->in[1], error));
-  return ch_shape_as_input(node, 0);
-}
-
 static ch_status sigmoid_gate_forward(ch_run *run, const ch_node *node) {
   run->kernels->sigmoid_gate_forward(run->team, ch_node_count(node), sigmoid_gate_scale_of(node),
                                      ch_run_value(run, node->in[0]), ch_run_value(run, node->in[1]),
@@ -40,7 +35,7 @@ static void sigmoid_gate_stream(const ch_stream_call *call) {
 }
 
 static const ch_op op = {.name = "sigmoid_gate",
-                         .shape = sigmoid_gate_shape,
+                         .shape = ch_shape_of_equal_inputs,
                          .forward = sigmoid_gate_forward,
                          .backward = sigmoid_gate_backward,
                          .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1),

@@ -5,11 +5,6 @@ typedef struct soft_cap {
   double cap;
 } soft_cap;
 
-static ch_status soft_cap_shape(ch_node *node, ch_error *error) {
-  (void)error;
-  return ch_shape_as_input(node, 0);
-}
-
 static ch_status soft_cap_forward(ch_run *run, const ch_node *node) {
   const soft_cap *attributes = node->attributes;
   run->kernels->soft_cap_forward(run->team, ch_node_count(node), attributes->cap,
@@ -27,7 +22,7 @@ static ch_status soft_cap_backward(ch_run *run, const ch_node *node) {
 }
 
 static const ch_op op = {.name = "soft_cap",
-                         .shape = soft_cap_shape,
+                         .shape = ch_shape_of_first_input,
                          .forward = soft_cap_forward,
                          .backward = soft_cap_backward,
                          .backward_reads = CH_READS_OUTPUT};

@@ -1,11 +1,6 @@
 /* y = silu(gate) * up. */
 #include "graph/ops/shapes.h"
 
-static ch_status swiglu_shape(ch_node *node, ch_error *error) {
-  CH_TRY(ch_same_shapes(node->in[0], node->in[1], error));
-  return ch_shape_as_input(node, 0);
-}
-
 static ch_status swiglu_forward(ch_run *run, const ch_node *node) {
   run->kernels->swiglu_forward(run->team, ch_node_count(node), ch_run_value(run, node->in[0]),
                                ch_run_value(run, node->in[1]), ch_run_output(run, node));
@@ -23,7 +18,7 @@ static ch_status swiglu_backward(ch_run *run, const ch_node *node) {
 }
 
 static const ch_op op = {.name = "swiglu",
-                         .shape = swiglu_shape,
+                         .shape = ch_shape_of_equal_inputs,
                          .forward = swiglu_forward,
                          .backward = swiglu_backward,
                          .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1),

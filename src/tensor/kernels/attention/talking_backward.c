@@ -11,6 +11,7 @@
  * task goes through units of one sequence and adds up dK and dV as it goes: in place when the sequence is its
  * own, else in a buffer that is then added to the others' in a fixed order. */
 #include "tensor/kernels/attention/talking.h"
+#include "tensor/kernels/vector/dot.h"
 
 enum { MOST_PARTS = 16 };
 
@@ -123,13 +124,6 @@ static void add_to_states(const ch_attend *args, const talking_unit *unit, const
 
 /* --- a unit --------------------------------------------------------------------------------------------- */
 
-static real dot_rows(const real *x, const real *y, int64_t dim) {
-  vec sum = splat(0);
-  for (int64_t k = 0; k < dim; k += VL)
-    sum = vec_fma(load_some(x + k, dim - k), load_some(y + k, dim - k), sum);
-  return lanes_sum(sum);
-}
-
 static void start_unit(const talking_call *call, const talking_unit *unit, const gradient_space *space) {
   const ch_attend *args = call->args;
   gather_rows(args, unit, args->q, args->key_dim, (real)args->scale, space->q);
@@ -143,7 +137,7 @@ static void start_unit(const talking_call *call, const talking_unit *unit, const
       const real *out = (const real *)args->out +
                         ((unit->sequence * args->queries + query) * args->heads + h) * args->value_dim;
       space->delta[i] =
-          call->mixes->weights ? 0 : dot_rows(space->dout + i * args->value_dim, out, args->value_dim);
+          call->mixes->weights ? 0 : dot(args->value_dim, space->dout + i * args->value_dim, out);
     }
 }
 
@@ -163,7 +157,7 @@ static void add_deltas(const ch_attend *args, const talking_unit *unit, const ta
   for (int64_t h = 0; h < args->heads; h++)
     for (int64_t r = 0; r < unit->rows; r++) {
       int64_t at = h * block->plane + r * block->ld;
-      delta[h * unit->rows + r] += dot_rows(tiles->weights + at, tiles->dweights + at, block->ld);
+      delta[h * unit->rows + r] += dot(block->ld, tiles->weights + at, tiles->dweights + at);
     }
 }
 

@@ -13,6 +13,7 @@
  * (the first two terms of dK_i minus the others), that of C_n has dS . S_n more, and the gradient of log a_i
  * is the sum from i on. */
 #include "tensor/kernels/delta_rule/delta_parts.h"
+#include "tensor/kernels/vector/dot.h"
 
 typedef struct backward_space {
   delta_chunk chunk;
@@ -65,12 +66,6 @@ static void solve_across(const delta_sizes *sizes, const delta_chunk *c, real *x
         store(x + i * ld + v, sum);
       }
   }
-}
-
-static real dot(int64_t n, const real *x, const real *y) {
-  vec sum = splat(0);
-  for (int64_t i = 0; i < n; i += VL) sum = vec_fma(load_some(x + i, n - i), load_some(y + i, n - i), sum);
-  return lanes_sum(sum);
 }
 
 /* Multiplies A [rows] by G entry by entry, on and below the diagonal (or only below), and negates it if sign

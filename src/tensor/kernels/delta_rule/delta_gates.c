@@ -1,15 +1,10 @@
 /* The inputs of the gated delta rule besides keys and values: queries and keys of length 1, decays, and steps
    between 0 and 1. */
+#include "tensor/kernels/vector/dot.h"
 #include "tensor/kernels/vector/math.h"
 #include "tensor/kernels/vector/partials.h"
 
 /* --- vectors of length 1 -------------------------------------------------------------------------------- */
-
-static real dot(int64_t n, const real *x, const real *y) {
-  vec sum = splat(0);
-  for (int64_t i = 0; i < n; i += VL) sum = vec_fma(load_some(x + i, n - i), load_some(y + i, n - i), sum);
-  return lanes_sum(sum);
-}
 
 static real inverse_length(int64_t n, const real *x, double eps) {
   return (real)(1 / sqrt((double)dot(n, x, x) + eps));

@@ -1,5 +1,5 @@
 /* Products of factors, token by token: heads [H, rank] times what they share [rank, dim]. */
-#include "tensor/kernels/vector/variant.h"
+#include "tensor/kernels/vector/dot.h"
 
 enum { MOST_VECTORS = 4 };
 
@@ -45,12 +45,6 @@ void KERNEL(factor_product)(const ch_team *team, int64_t rows, int64_t heads, in
                             double scale, const void *a, const void *b, void *y, bool accumulate) {
   FOR_RANGE(rows, rows > 1 && rows * heads * rank * dim >= CH_PARALLEL_ELEMENTS,
             product_rows(first, last, heads, rank, dim, (real)scale, a, b, y, accumulate));
-}
-
-static real dot(int64_t n, const real *x, const real *y) {
-  vec sum = splat(0);
-  for (int64_t i = 0; i < n; i += VL) sum = vec_fma(load_some(x + i, n - i), load_some(y + i, n - i), sum);
-  return lanes_sum(sum);
 }
 
 /* da[h, k] = scale * dy[h] . b[k];  db[k] = scale * sum over h of a[h, k] dy[h]. */

@@ -1,14 +1,8 @@
 /* Exclusive attention: a head's context without its part along the token's own value. */
-#include "tensor/kernels/vector/variant.h"
+#include "tensor/kernels/vector/dot.h"
 
 /* Norms below this do not divide. */
 #define LEAST_NORM ((real)1e-12)
-
-static real dot(int64_t n, const real *a, const real *b) {
-  vec sum = splat(0);
-  for (int64_t i = 0; i < n; i += VL) sum = vec_fma(load_some(a + i, n - i), load_some(b + i, n - i), sum);
-  return lanes_sum(sum);
-}
 
 /* 1 / max(norm, LEAST_NORM). */
 static real inverse_norm(int64_t n, const real *v) {
