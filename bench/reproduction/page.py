@@ -15,7 +15,12 @@ import math
 import pathlib
 import re
 import sys
-import tomllib
+
+try:
+    import tomllib
+except ModuleNotFoundError:
+    print("page.py needs Python 3.11 or later")
+    sys.exit(77)
 
 import front
 import run

@@ -11,7 +11,7 @@ complain() {
 }
 
 # One line per case. An option in a case counts for every command that the case names.
-cases=$(for case in "$source"/tests/cli/cases/*/*.sh; do tr '\n' ' ' <"$case" && echo; done)
+cases=$(for script in "$source"/tests/cli/cases/*/*.sh; do tr '\n' ' ' <"$script" && echo; done)
 pages=$(cat "$source"/README.md "$source"/docs/*.md "$source"/docs/*/*.md)
 commands=$("$program" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z][a-z-]*\( [a-z][a-z-]*\)\?\)\(  .*\)\?$/\1/p')
 [ -n "$commands" ] || complain "no commands in the help"
