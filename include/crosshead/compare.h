@@ -228,8 +228,9 @@ typedef struct ch_comparison ch_comparison;
  * tokens, and with the FFN width adjusted so that all have the same number of parameters. OUT gets
  * results.json and report.html whenever a run is finished.
  *
- * A second call with equal settings resumes the comparison in OUT. You can add seeds to a finished comparison, mechanisms
- * after its own or, with a constant schedule, tokens (epochs); then only the new part is trained. tolerance,
+ * A second call with equal settings resumes the comparison in OUT. You can add seeds to a finished
+ * comparison, mechanisms after its own or, with a constant schedule, tokens (epochs); then only the new part
+ * is trained. tolerance,
  * cache_budget, users, risk, remeasure, threads, command and the callbacks may differ.
  *
  * *comparison (may be NULL) becomes what was found; release it with ch_comparison_free. Errors:

@@ -30,7 +30,8 @@ static bool has_name(const char *const *names, const char *name) {
   return *names != NULL;
 }
 
-/* Returns what says how GPUs are chosen, for an option with which other programs choose them; NULL for other options. */
+/* Returns what says how GPUs are chosen, for an option with which other programs choose them; NULL for other
+   options. */
 static const char *gpu_hint(const char *name, const char *const *own) {
   static const char *const theirs[] = {"cuda",   "device", "devices",  "gpu", "gpus",
                                        "n-gpus", "ngpus",  "num-gpus", NULL};

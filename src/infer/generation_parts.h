@@ -1,5 +1,5 @@
-/* Declarations shared by the files of a generation: requests, the texts that are written for them, the prompts that are read, and
-   rounds of both. */
+/* Declarations shared by the files of a generation: requests, the texts that are written for them, the
+   prompts that are read, and rounds of both. */
 #ifndef CH_INFER_GENERATION_PARTS_H
 #define CH_INFER_GENERATION_PARTS_H
 

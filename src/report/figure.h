@@ -1,5 +1,6 @@
-/* Pages of results: a head, figures, a foot. A page is one file that loads nothing from anywhere; its charts are drawn by
- * Vega from the JSON that each figure carries, with a legend, a table of the numbers, and downloads as SVG and CSV.
+/* Pages of results: a head, figures, a foot. A page is one file that loads nothing from anywhere; its charts
+ * are drawn by Vega from the JSON that each figure carries, with a legend, a table of the numbers, and
+ * downloads as SVG and CSV.
  *
  * A figure is a JSON object. All have
  *   "id"       unique on the page; the name of its downloads
@@ -7,17 +8,21 @@
  *   "title"    its heading
  *   "note"     optional: a sentence below it
  * and an axis is {"title": "validation loss", "word": "loss", "log": true, "base": 2, "unit": "bytes",
- * "ratio": 10} (of lines: a logarithmic axis spans at least this ratio); only the title is required. A "colour" counts models from 0 and gives the colour and the symbol.
+ * "ratio": 10} (of lines: a logarithmic axis spans at least this ratio); only the title is required. A
+ * "colour" counts models from 0 and gives the colour and the symbol.
  *
  * lines    "x", "y", "series": [{"name", "colour", "points": [[x, y], ...], and optional
  *            "group": "validation" (switched on and off together),
  *            "style": "marks" | "thin" | "dashed" (else a plain line),
- *            "band": [[x, low, high], ...]}], "switches": any of "log-x", "log-y", "second-half"; "on": those that are on at
- *            first; "off": groups that are hidden at first
- * points   "x", "y", "points": [{"name", "colour", "x", "y", optional "low", "high" of y, "chosen": true (with a ring)}], optional
+ *            "band": [[x, low, high], ...]}], "switches": any of "log-x", "log-y", "second-half"; "on": those
+ *            that are on at            first; "off": groups that are hidden at first
+ * points   "x", "y", "points": [{"name", "colour", "x", "y", optional "low", "high" of y, "chosen": true
+ *            (with a ring)}], optional
  *            "front": [[x, y], ...] (a line), "limit": {"y", "name", "better": "low" | "high"} (what is good enough)
- * bars     "x", "bars": [{"name", "colour", "value", optional "low", "high"}]; or of parts: "parts": [name, ...], "bars": [{"name", "values"}];
- *            optional "colours": [name, ...] (a legend of the colours), "cut": a size above 0 at which longer bars are cut off
+ * bars     "x", "bars": [{"name", "colour", "value", optional "low", "high"}]; or of parts: "parts": [name,
+ *            ...], "bars": [{"name", "values"}];
+ *            optional "colours": [name, ...] (a legend of the colours), "cut": a size above 0 at which longer
+ *            bars are cut off
  * dots     "x", "runs": [name, ...], "dots": [{"name", "colour", "values" (one per run), "mean", "deviation"}]
  * heatmaps "scales": [{"name", "low", "high", "scheme": "viridis" (any of Vega's)}], "columns": panels in a row,
  *            "panels": [{"title", "values": [[...], ...], optional "scale": index}] */

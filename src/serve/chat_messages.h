@@ -15,8 +15,8 @@ typedef struct ch_messages {
   ch_chat_request request;
 } ch_messages;
 
-/* Reads `messages`, `add_generation_prompt`, `continue_final_message`, `chat_template_kwargs` and `reasoning_effort`. The body must
-   outlive it. */
+/* Reads `messages`, `add_generation_prompt`, `continue_final_message`, `chat_template_kwargs` and
+   `reasoning_effort`. The body must outlive it. */
 bool ch_messages_read(const ch_server *server, json_t *body, ch_messages *messages, ch_refusal *refusal);
 void ch_messages_free(ch_messages *messages);
 

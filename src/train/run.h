@@ -24,7 +24,8 @@ typedef struct ch_train_events {
   /* Returns true when the run should stop; called often. The run then saves a checkpoint and returns
      CH_ERROR_INTERRUPTED. */
   ch_stop_test interrupted;
-  /* Once, when everything is ready: the first step to come is `step` + 1. Strings in `on` are valid until it returns. */
+  /* Once, when everything is ready: the first step to come is `step` + 1. Strings in `on` are valid until it
+     returns. */
   void (*started)(void *context, int64_t step, const ch_trained_on *on);
   const struct ch_worker *worker; /* PyTorch trains the run (train/worker.h); NULL: the trainer does */
 } ch_train_events;

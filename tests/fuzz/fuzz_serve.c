@@ -1,6 +1,6 @@
 /* Fuzz target: requests of the server. The first byte chooses the route, the rest is the body. What the threads of the
- * server do with an exchange is done in turn: the worker reads the body, the engine writes, the worker answers or a stream
- * is read. */
+ * server do with an exchange is done in turn: the worker reads the body, the engine writes, the worker
+ * answers or a stream is read. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

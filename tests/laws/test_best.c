@@ -120,8 +120,8 @@ static void missing_seeds_are_adjusted_for(void **state) {
   ch_arena_free(&f.arena);
 }
 
-/* Statements about one mechanism of five that has three times the noise of the others are right in 94.5 % or a little more.
-   `least_unequal` is three standard errors of the draws below 94 %. */
+/* Statements about one mechanism of five that has three times the noise of the others are right in 94.5 % or
+   a little more. `least_unequal` is three standard errors of the draws below 94 %. */
 enum { DRAWS = 400 };
 static const double least_unequal = 0.94 - 0.036;
 

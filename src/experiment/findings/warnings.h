@@ -19,17 +19,21 @@ typedef struct ch_warnings {
   int count;
 } ch_warnings;
 
-/* Warns of a comparison's - diverged: a model of which a run ends worse than guessing (ch_group); - first_plateau: a run whose validation loss is less than 5 % below data.token_entropy; -
- * reread: a run that read its training text more than 4 times and whose validation loss ends more than 0.1 % above
- * its lowest value; - edge_of_grid: a model whose best learning rate of those tried is the smallest or largest of
- * them; - loose_law: a fitted law whose curve has no more independent points than the law has parameters (points,
- * reduced by the correlation of neighbours), leaves an interval open, or does not tell the exponent to a factor of
- * 10. The words go into the arena. */
+/* Warns of a comparison's models and runs. The words go into the arena.
+ * - diverged: a run of the model ended worse than guessing (ch_group)
+ * - first_plateau: the validation loss of a run is less than 5 % below data.token_entropy
+ * - reread: a run read its training text more than 4 times, and its validation loss ends more than 0.1 % above its
+ *   lowest value
+ * - edge_of_grid: the model's best learning rate of those tried is the smallest or the largest of them
+ * - loose_law: the curve of a fitted law has no more independent points than the law has parameters (points,
+ *   reduced by the correlation of neighbours), leaves an interval open, or does not tell the exponent to a factor
+ *   of 10 */
 ch_status ch_comparison_warnings(const ch_comparison *comparison, const ch_summary *summary, ch_arena *arena,
                                  ch_warnings *warnings, ch_error *error);
 
-/* Warns of a sweep's - edge_of_grid: a mechanism whose largest stable rate is the largest of the grid, or whose
- * lowest loss is at either end; - loose_law: as above, at the rate that was chosen. */
+/* Warns of a sweep's mechanisms.
+ * - edge_of_grid: the largest stable rate is the largest of the grid, or the lowest loss is at either end
+ * - loose_law: as above, at the rate that was chosen */
 ch_status ch_sweep_warnings(const ch_sweep *sweep, ch_arena *arena, ch_warnings *warnings, ch_error *error);
 
 /* Returns a list of objects with "kind", "names" and "sentence"; NULL when out of memory. */

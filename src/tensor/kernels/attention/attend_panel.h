@@ -16,8 +16,8 @@ typedef struct row_list {
   const real *row[PANEL];
 } row_list;
 
-/* The query and the head of a column. The columns of a key-value head run through the queries, so that the keys they see
-   end later and later; for each query they run through the heads of the group. */
+/* The query and the head of a column. The columns of a key-value head run through the queries, so that the
+   keys they see end later and later; for each query they run through the heads of the group. */
 typedef struct column_place {
   int64_t query, head, first_head, end_head;
 } column_place;
