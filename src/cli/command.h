@@ -102,9 +102,8 @@ typedef struct ch_option {
 
 typedef struct ch_command {
   const char *name; /* "train", or "tokenizer train" for a command of two words */
-  const char
-      *positional; /* "CONFIG", "MODEL [FILE]"; "" for none. Each word is one argument, [X] optional, X... one
-                     or more. */
+  /* "CONFIG", "MODEL [FILE]"; "" for none. Each word is one argument, [X] optional, X... one or more. */
+  const char *positional;
   /* The option that one argument too many probably belongs to, for the message: "data"; NULL: none. */
   const char *meant;
   const char *summary;     /* one line */

@@ -54,9 +54,8 @@ typedef struct tested_mechanism {
   /* --- how decoding must read its cache --- */
   bool absorbs_latents; /* as latents, never expanded, unless a gate or a norm of keys comes first */
   bool absorbs_mixes;   /* as components if nothing but mixing comes first */
-  bool
-      reads_factors; /* as factors: of keys and values by token, or where those over heads are fixed with them
-                        absorbed */
+  /* as factors: of keys and values by token, or where those over heads are fixed with them absorbed */
+  bool reads_factors;
 
   /* --- what it is tried on --- */
   void (*combinations)(combination_list *list);
