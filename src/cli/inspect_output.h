@@ -13,8 +13,8 @@ typedef enum ch_occupant_kind {
 
 typedef struct ch_occupant {
   ch_occupant_kind kind;
-  const char
-      *what; /* "a model", "a training run", "a GGUF file"; static. NULL: nothing that Crosshead writes */
+  /* "a model", "a training run", "a GGUF file"; static. NULL: nothing that Crosshead writes */
+  const char *what;
   /* The entry that --force does not delete: "notes.txt", the first entry that Crosshead does not write, or "a special
      file". Empty: all of it may be deleted. */
   char stranger[96];

@@ -8,9 +8,9 @@
 
 /* The task's description of files whose fields have no names. */
 typedef struct ch_item_forms {
-  const json_t
-      *lines; /* names of the fields of plain text with one per line, item after item; a name that is there
-                            more than once makes a list. Or NULL */
+  /* names of the fields of plain text with one per line, item after item; a name that is there more than
+     once makes a list. Or NULL */
+  const json_t *lines;
   const json_t *columns; /* names of a CSV file's columns when its first row is an item. Or NULL */
   /* the field that holds a page of plain text, in tasks whose items are pages. Or NULL */
   const json_t *pages;

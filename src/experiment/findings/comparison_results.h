@@ -35,8 +35,8 @@ struct ch_comparison {
   ch_machine machine;
   ch_training_engine engine;
   const char *device; /* of PyTorch: as the user named it; NULL: its first accelerator, else the CPU */
-  double
-      tolerance; /* the verdict chooses the smallest cache among models within this share of the best loss */
+  /* the verdict chooses the smallest cache among models within this share of the best loss */
+  double tolerance;
   double cache_budget;     /* bytes of cache per token that the choice may have; 0: any */
   ch_match match;          /* the quantity that is equal */
   int64_t cache_per_token; /* with CH_MATCH_CACHE */

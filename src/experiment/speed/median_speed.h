@@ -7,8 +7,8 @@
 
 typedef struct ch_median_speed {
   double median, spread; /* spread: half the distance between the quartiles */
-  bool
-      unsteady; /* the spread is more than a tenth of the median, or the machine was busy with other programs */
+  /* the spread is more than a tenth of the median, or the machine was busy with other programs */
+  bool unsteady;
 } ch_median_speed;
 
 /* Sorts the values. */

@@ -34,8 +34,8 @@ typedef struct tested_mechanism {
   bool one_key;        /* one key-value head when the config does not say */
   bool normed;         /* the head norm is on when the config does not say */
   bool scales_latents; /* normed latents are scaled when the config does not say */
-  bool
-      key_kept; /* linear knocking of keys cannot be folded: something else is made of the key as projected */
+  /* linear knocking of keys cannot be folded: something else is made of the key as projected */
+  bool key_kept;
   /* Completes a configuration after its keys are read; NULL: nothing to do. */
   void (*complete)(reference_config *config);
   /* The attention of a layer: x [length][hidden] -> [length][hidden]. */

@@ -168,8 +168,8 @@ double reference_see(const reference_config *config, reference_weights *weights,
 typedef struct reference_figures {
   int64_t parameters_total, parameters_attention, parameters_embedding, parameters_gate_embedding,
       parameters_active;
-  int64_t
-      parameters_stored; /* in all tensors of a checkpoint in training: with the MLPs that give coefficients */
+  /* in all tensors of a checkpoint in training: with the MLPs that give coefficients */
+  int64_t parameters_stored;
   int64_t cache_elements; /* a token, all layers */
   int64_t state_elements; /* a sequence, all layers */
   int64_t total_effective_rank, shared_latent_dim;
