@@ -31,7 +31,7 @@ typedef struct ch_law_fit {
 
 /* Tables that all fits to the same compute use. */
 typedef struct ch_ladder_tables ch_ladder_tables;
-/* Returns NULL when out of memory. Release with ch_ladder_tables_free. */
+/* Returns NULL when out of memory. Release with free. */
 ch_ladder_tables *ch_ladder_tables_new(const ch_rung_losses *data, int count);
 
 /* Fits laws [count] to data [count], whose compute the tables know. `fine`: to all digits; else to about three, for
