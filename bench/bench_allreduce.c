@@ -1,5 +1,6 @@
-/* MPI_Allreduce of as many bytes as a model's gradients have, beside which `crosshead train` sums in the order of
- * micro-batches: mpirun -n N bench_allreduce MEGABYTES. Prints the median of ten. */
+/* Times MPI_Allreduce on as many bytes as a model's gradients have, for comparison with `crosshead train`,
+ * which sums in the order of micro-batches. Run it with mpirun -n N bench_allreduce MEGABYTES. It prints the
+ * median of ten. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

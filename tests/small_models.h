@@ -1,4 +1,5 @@
-/* Small random models of any configuration, and what they say: for tests that one form of a model equals another. */
+/* Small random models of any configuration, and their logits, for tests that one form of a model equals
+ * another. */
 #ifndef TESTS_SMALL_MODELS_H
 #define TESTS_SMALL_MODELS_H
 
@@ -44,8 +45,9 @@ static inline int remove_directory(void **state) {
   return rmdir(directory);
 }
 
-/* Weights that no module starts with: nothing is the identity, one or zero. `keys` are those beside the sizes that all
-   these models have; its quotes are single ones. Matrices are of `dtype`. */
+/* Creates a model whose weights differ from the initial ones of every module: none is the identity, one or
+   zero. `keys` are added to the sizes that all these models have; it has ' for ". Matrices have type
+   `dtype`. */
 static inline ch_model *sized_model_of(int hidden, int intermediate, const char *keys, ch_dtype dtype) {
   char json[1600], *path = ch_path_join(directory, "config.json");
   snprintf(json, sizeof json,
@@ -75,7 +77,7 @@ static inline ch_model *model_of(const char *keys, ch_dtype dtype) {
   return sized_model_of(24, 20, keys, dtype);
 }
 
-/* cached: tokens prefilled before the others are decoded; 0: all at once. */
+/* Returns logits. `cached` tokens are prefilled before the others are decoded; 0: all at once. */
 static inline void logits_of(const ch_model *model, int64_t cached, float *logits) {
   int32_t tokens[LENGTH];
   for (int t = 0; t < LENGTH; t++) tokens[t] = (t * 5 + t * t) % VOCABULARY;
@@ -86,7 +88,7 @@ static inline void logits_of(const ch_model *model, int64_t cached, float *logit
   ch_forward_result_free(&result);
 }
 
-/* Plain and through the cache, within `most` of the largest logit. */
+/* Checks logits, plain and through the cache, within `most` of the largest. */
 static inline void assert_says(const ch_model *model, const float *expected, double most, const char *what) {
   static const int64_t splits[] = {0, 1, 6};
   float got[LENGTH * VOCABULARY];

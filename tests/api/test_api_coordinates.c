@@ -70,8 +70,9 @@ static ch_coordinates *measured(ch_coordinate_settings settings) {
   return check;
 }
 
-/* What a matrix of independent weights does to a normed input, and the products of such queries and keys. Weights are
-   normal, truncated at 3 sigma, which leaves 0.973 of the variance. */
+/* Checks the sizes before training against theory: the output of a matrix of independent weights on a normed
+   input, and the products of such queries and keys. Initial weights are normal and truncated at 3 sigma,
+   which leaves 0.973 of the variance. */
 static void sizes_begin_as_the_initial_weights_say(void **state) {
   (void)state;
   const double truncated = sqrt(0.973);
@@ -104,8 +105,9 @@ static void sizes_begin_as_the_initial_weights_say(void **state) {
   }
 }
 
-/* On this text the slopes of projections are within 0.1 with the spectral rule, and above 0.5 with the standard one.
-   Those of logits are -0.26 and +0.84: rows that make logits learn slower in wide models than flat logits ask for. */
+/* Checks the slopes on this text. Those of projections are within 0.1 with the spectral rule and above 0.5
+   with the standard one. Those of logits are -0.26 and +0.84: the rows that give logits learn more slowly in
+   wide models than flat logits would require. */
 static void the_spectral_rule_is_flat_where_the_standard_one_is_not(void **state) {
   (void)state;
   static const char *const names[] = {"q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"};

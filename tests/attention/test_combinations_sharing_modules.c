@@ -1,5 +1,5 @@
-/* Matrices shared across layers beside everything else that a model may have: modules, biases, experts, positions, odd
- * shapes, long texts. */
+/* Tests matrices shared across layers combined with everything else that a model may have: modules, biases,
+ * experts, positions, odd shapes, long texts. */
 #include <stdio.h>
 
 #include "harness/combinations.h"
@@ -19,7 +19,7 @@ static const char *const sources[] = {"'sharing': {'type': 'masa', " QKVO ", 'at
                                       "'sharing': {'type': 'low_rank', " QKVO ", 'rank': 4}",
                                       NULL};
 
-/* The modules of mechanisms by head, with every source. */
+/* Adds the modules of mechanisms by head, with every source. */
 static void add_modules(combination_list *list) {
   static const struct {
     const char *sizes, *type, *attention;
@@ -46,7 +46,7 @@ static void add_modules(combination_list *list) {
   }
 }
 
-/* Mechanisms with projections of other names. */
+/* Adds mechanisms whose projections have other names. */
 static void add_others(combination_list *list) {
   static const struct {
     const char *sizes, *type, *attention, *projections;
@@ -85,7 +85,7 @@ static void add_others(combination_list *list) {
     }
 }
 
-/* A single token, one head of two dims, odd sizes, and a text longer than a block of states. */
+/* Adds a single token, one head of two dims, odd sizes, and a text longer than a block of states. */
 static void add_shapes(combination_list *list) {
   for (const char *const *source = sources; *source; source++) {
     static const struct {

@@ -1,5 +1,5 @@
-/* Models as compression writes them: groups of layers with a dictionary each, residuals beside any matrix, ranks and
- * numbers of atoms that only a checkpoint says. */
+/* Tests models as compression writes them: groups of layers with a dictionary each, residuals on any matrix,
+ * and ranks and numbers of atoms that only a checkpoint says. */
 #include "harness/combinations.h"
 
 #define LATENT "'kv_lora_rank': 7, 'qk_nope_head_dim': 6, 'qk_rope_head_dim': 4, 'v_head_dim': 5"
@@ -52,7 +52,7 @@ static void add_groups(combination_list *list) {
       "mla", LATENT);
 }
 
-/* Basis Sharing: one first factor for the layers of a group. */
+/* Adds Basis Sharing: one first factor for the layers of a group. */
 static void add_bases(combination_list *list) {
   add_combination(list, SHARED("'type': 'low_rank', 'rank': 3, 'groups': [[0, 2], [3, 4]]"), "gqa",
                   "'qk_norm': true");
@@ -72,7 +72,7 @@ static void add_bases(combination_list *list) {
       "gqa", "'qk_norm': true");
 }
 
-/* More atoms than layers, for all projections of one shape. */
+/* Adds more atoms than layers, for all projections of one shape. */
 static void add_common(combination_list *list) {
   add_combination(list, SHARED("'type': 'masa', 'atoms': 7, 'common_dictionary': true"), "gqa", "");
   add_combination(list,

@@ -1,4 +1,4 @@
-/* Properties of every mechanism of the registry: tests know it, `compare` does, and a
+/* Tests every mechanism of the registry: the tests have a definition of it, `compare` can train it, and a
  * configuration accepts its modules and no others. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -70,7 +70,8 @@ static void check_preset(const ch_mechanism *m, const tested_preset *t) {
              (long long)(t->elements * layers));
 }
 
-/* Every preset with and, where it takes one, without a number makes a model of its mechanism with its cache. */
+/* Checks that every preset, alone and with a number if it has one, gives a model of its mechanism with the
+   expected cache. */
 static void every_preset_makes_a_model_of_its_cache(void **state) {
   (void)state;
   for (const ch_mechanism *const *m = ch_mechanisms(); *m; m++) {
@@ -115,8 +116,8 @@ static void keys_of_single_mechanisms_are_rows_that_say_so(void **state) {
 
 /* --- modules ------------------------------------------------------------------------------------------------ */
 
-/* Asserts that the config is accepted, or refused with a message that names the key and the type it does not go
-   with. */
+/* Asserts that the config is accepted, or refused with a message that names the key and the type that rejects
+   it. */
 static void assert_taken(const ch_config *config, bool taken, const char *key) {
   ch_error error = {0};
   const char *type = config->attention.type;

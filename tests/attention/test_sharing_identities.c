@@ -1,5 +1,5 @@
-/* What shared matrices are in terms of a model that has its own: the same logits, and gradients that follow from its
- * gradients by the chain rule. */
+/* Tests shared matrices against a model without sharing: the logits are the same, and the gradients follow
+ * from its gradients by the chain rule. */
 #include "harness/trial.h"
 
 enum { LAYERS = 3, HIDDEN = 16 };
@@ -14,7 +14,7 @@ static const char *const projections[] = {"q_proj", "k_proj", "v_proj", "o_proj"
 #define SIZES "'num_hidden_layers': 3, 'num_key_value_heads': 2"
 #define NAMES "'projections': ['q', 'k', 'v', 'o']"
 
-/* [out, in] of all of a layer's four. */
+/* Elements [out, in] of each of a layer's four matrices. */
 static int64_t elements_of(const trial *dense, const char *projection) {
   return ch_param_count(&dense->s.params.rows[find(dense, in_layer(0, projection, "weight"))]);
 }
@@ -59,7 +59,8 @@ static void one_hot_combinations_of_an_atom_a_layer_are_the_dense_model(void **s
   close_trial(shared);
 }
 
-/* A dense model with the matrices that `atom` names for its layers; atoms' gradients are sums over their layers. */
+/* Checks a dense model with the matrices that `atom` names for its layers. The gradient of an atom is the sum
+   over its layers. */
 static void check_assignment(const char *sharing, int atoms, const int atom[LAYERS]) {
   trial *dense = open_trial(SIZES, "gqa", ""), *shared = open_trial(sharing, "gqa", "");
   for (int p = 0; p < 4; p++) {
@@ -96,7 +97,7 @@ static void atoms_by_turns_are_a_dense_model_that_repeats_itself(void **state) {
   check_assignment(SHARE("repeat", 3), 3, (int[]){0, 1, 2});
 }
 
-/* W = B I; the gradient of B is that of W, and that of A is B^T (gradient of W). */
+/* Uses W = B I: the gradient of B is that of W, and that of A is B^T (gradient of W). */
 static void a_product_with_the_identity_is_the_dense_model(void **state) {
   (void)state;
   trial *dense = open_trial(SIZES, "gqa", "");
@@ -132,7 +133,8 @@ static void a_product_with_the_identity_is_the_dense_model(void **state) {
   close_trial(shared);
 }
 
-/* A common dictionary is a dictionary for every projection, all of the same atoms: its gradient is their sum. */
+/* A common dictionary equals one dictionary per projection, all with the same atoms. Its gradient is the sum
+   of theirs. */
 static void a_common_dictionary_is_many_equal_ones(void **state) {
   (void)state;
   trial *apart = open_trial(SHARE("masa", 2), "gqa", "");

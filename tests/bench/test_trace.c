@@ -1,4 +1,5 @@
-/* Profiles and trace files: every operation of a measured step is there, with its arithmetic and bytes. */
+/* Tests profiles and trace files: every operation of a measured step appears, with its arithmetic and
+ * bytes. */
 #define _GNU_SOURCE
 #include <jansson.h>
 #include <math.h>
@@ -103,7 +104,7 @@ typedef struct totals {
   int operations, spans, of_last_layer;
 } totals;
 
-/* Operations follow each other without overlap, each within a span. */
+/* Checks that operations follow each other without overlap, each within a span. */
 static totals check_order(json_t *events, int last_layer) {
   totals sum = {0};
   double span_begin = 0, span_end = 0, at = 0;
@@ -143,7 +144,8 @@ static ch_model *random_model(const char *config, ch_dtype dtype) {
   return model;
 }
 
-/* The rows of a profile sum up to its events when all repetitions are kept, as the only one is. */
+/* Checks that the rows of a profile add up to its events. There is one repetition, so no event is left
+   out. */
 static void check_rows(const ch_profile *profile, const totals *events) {
   double flops = 0;
   int64_t calls = 0;
@@ -178,7 +180,7 @@ static void the_arithmetic_of_a_step_is_that_of_its_operations(void **state) {
   }
 }
 
-/* Products of rounded numbers are held against the peak of such products. */
+/* Checks that products of rounded numbers are compared with the peak of such products. */
 static void products_of_bf16_are_told_from_those_of_f32(void **state) {
   (void)state;
   for (int rounded = 0; rounded < 2; rounded++) {

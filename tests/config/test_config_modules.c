@@ -1,8 +1,10 @@
-/* Keys of mechanisms and modules: what each form means, that writing keeps it, and which keys contradict. */
+/* Tests the keys of mechanisms and modules: the meaning of each form, what is written back, and which keys
+ * contradict each other. */
 #include "config/config_testing.h"
 #include "config_file/config_json.h"
 
-/* The config that every row changes: its `attention` object, and the sizes that rows refer to. */
+/* Parses a config in which each row changes the `attention` object; its sizes are those that the rows refer
+   to. */
 static char *with_attention(const char *attention) {
   static const char base[] =
       "{\"model_type\": \"crosshead\", \"vocab_size\": 73, \"hidden_size\": 64, \"intermediate_size\": 44,"
@@ -297,7 +299,8 @@ static void contradictions_name_both_keys(void **state) {
   }
 }
 
-/* Mechanisms of the field: widths 64, 8 heads, 4 layers; sizes that do not fit, and modules that they do not take. */
+/* Tests mechanisms of the field at width 64, with 8 heads and 4 layers: sizes that do not fit, and modules
+   that they do not accept. */
 static void contradictions_of_the_fields_mechanisms_name_both_keys(void **state) {
   (void)state;
 #define LATENTS "\"kv_lora_rank\": 16, \"qk_nope_head_dim\": 8, \"qk_rope_head_dim\": 4, \"v_head_dim\": 8"

@@ -12,7 +12,7 @@
 
 /* --- pages ----------------------------------------------------------------------------------------------- */
 
-/* One range of addresses, handed out from its beginning, so that its rights change in one call. */
+/* One range of addresses, assigned from its beginning, so that one call changes all its access rights. */
 static const size_t RANGE = (size_t)1 << 38;
 static char *range;
 static size_t used;
@@ -39,7 +39,7 @@ static size_t in_pages(size_t bytes) {
   return (bytes + page) / page * page;
 }
 
-/* Released memory of some size, to be handed out again. */
+/* Released memory of one size, for reuse. */
 typedef struct spare {
   char *memory;
   size_t size;
@@ -103,7 +103,7 @@ static const ch_value_memory guarded_memory = {.allocate = allocate,
                                                .write = transfer,
                                                .read = transfer};
 
-/* --- tiles: made with the pages closed --------------------------------------------------------------------- */
+/* --- tiles: produced with the pages closed ------------------------------------------------------------- */
 
 static const ch_attend *inner; /* what the kernel that runs was given */
 
@@ -124,7 +124,7 @@ static int64_t scratch_elements(const ch_attend *args, int64_t heads, int64_t co
   return given.producer->scratch_elements(&given, heads, count);
 }
 
-/* The arguments with this file's producer around their own, in `space`. */
+/* Returns a copy of the arguments, in `space`, with this file's producer wrapped around theirs. */
 static const ch_attend *with_closed_tiles(const ch_attend *args, ch_attend *space,
                                           ch_tile_producer *producer) {
   inner = args;
@@ -139,8 +139,8 @@ static const ch_attend *with_closed_tiles(const ch_attend *args, ch_attend *spac
 
 static const ch_kernels *wide, *narrow; /* the processor's own */
 
-/* For each kernel of tensor/kernel_list.h, once for double and once for F32: guarded_TYPE_NAME, which calls the
-   processor's own between enter and leave. Made of the list by tests/CMakeLists.txt. */
+/* Defines guarded_TYPE_NAME for each kernel of tensor/kernel_list.h, for double and for F32. It calls the
+   processor's own kernel between enter and leave. tests/CMakeLists.txt generates the file from the list. */
 #include "guarded_kernels.h"
 
 #define CLOSED(table, kernel, parameters, ...)                                                               \
@@ -162,7 +162,7 @@ static void guard(const ch_kernels *own, const ch_kernels *functions, ch_kernels
   table->dtype = own->dtype;
   table->multiplies_bytes = own->multiplies_bytes;
   table->memory = &guarded_memory;
-  /* What this processor's table lacks is lacking here too. */
+  /* A kernel that this processor's table lacks is missing here too. */
 #define CH_KERNEL(origin, result, kernel, parameters)                                                        \
   if (!own->kernel) table->kernel = NULL;
 #include "tensor/kernel_list.h"

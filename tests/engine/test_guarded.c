@@ -1,5 +1,6 @@
-/* Nothing but kernels touches values: models of every mechanism run, decode and train on an engine whose memory the
- * program cannot read or write (engine/guarded.h), with the results that they have on the host's. */
+/* Tests that nothing but kernels accesses values. Models of every mechanism run, decode and train on an
+ * engine whose memory the program cannot read or write (engine/guarded.h), with the same results as on the
+ * host's. */
 #include "train/training.h"
 
 #include <omp.h>
@@ -74,7 +75,7 @@ static void a_program_that_reads_a_value_dies(void **state) {
   assert_non_null(value);
   pid_t child = fork();
   if (child == 0) {
-    signal(SIGSEGV, SIG_DFL); /* a sanitizer's report would take its place */
+    signal(SIGSEGV, SIG_DFL); /* otherwise a sanitizer would catch the signal */
     _exit(value[0] == 0 ? 0 : 1);
   }
   int status;
@@ -85,7 +86,7 @@ static void a_program_that_reads_a_value_dies(void **state) {
 
 /* --- every mechanism --------------------------------------------------------------------------------------- */
 
-/* Every STRIDE-th of a mechanism's own combinations, and one with experts. */
+/* Adds every STRIDE-th of a mechanism's own combinations, and one with experts. */
 static void add_some(const tested_mechanism *mechanism, combination_list *list) {
   enum { STRIDE = 64 };
   static combination_list all;

@@ -1,4 +1,4 @@
-/* The model that lm-evaluation-harness was asked about, for tests beside it: fixtures of a group. */
+/* The model with which lm-evaluation-harness was run, as fixtures of a test group. */
 #ifndef CH_TESTS_HARNESS_MODEL_H
 #define CH_TESTS_HARNESS_MODEL_H
 

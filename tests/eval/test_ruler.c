@@ -1,5 +1,6 @@
-/* Items of RULER: to the letter those of RULER's own scripts with this project's words and text
- * (tests/data/tasks/ruler.jsonl.gz), and below the lengths that those can make, by what an item must have. */
+/* Tests RULER's items. They equal those of RULER's own scripts with this project's words and text
+ * (tests/data/tasks/ruler.jsonl.gz). Shorter items than the scripts can create are checked for the properties
+ * that an item must have. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +27,7 @@ static int close_tokenizer(void **state) {
   return 0;
 }
 
-/* Items of a task; NULL with *error filled. */
+/* Returns the items of a task, or NULL with *error filled. */
 static json_t *make(const char *name, const char *text, const char *lengths, uint64_t seed, int64_t limit,
                     ch_error *error) {
   ch_task *task;
@@ -119,7 +120,8 @@ static const char *const needles[] = {"niah_single_1",   "niah_single_2",   "nia
                                       "niah_multikey_1", "niah_multikey_2", "niah_multikey_3",
                                       "niah_multivalue", "niah_multiquery"};
 
-/* Also where RULER's own scripts find no size: texts of less than 500 words, five lines of noise. */
+/* Includes sizes that RULER's own scripts cannot create: texts of less than 500 words, five lines of
+   noise. */
 static void needles_are_there_once_at_all_depths_and_fill_the_length(void **state) {
   (void)state;
   static const int64_t lengths[] = {512, 700, 1000};
@@ -160,7 +162,7 @@ static void variables_of_a_chain_have_its_value(void **state) {
   size_t i, k;
   if (!items) fail_msg("%s", error.message);
   json_array_foreach(items, i, item) {
-    /* What an interpreter of the lines behind the solved example would say. */
+    /* Interprets the assignments after the solved example. */
     const char *text = strstr(field(item, "input"), "\n\nMemorize")
                            ? strstr(field(item, "input"), "\n\nMemorize") + 2
                            : field(item, "input");
@@ -229,7 +231,7 @@ static void refuse(const char *name, const char *text, const char *lengths, cons
   if (!strstr(error.message, why)) fail_msg("%s %s: %s", name, lengths, error.message);
 }
 
-/* The number in the sentence is the first that works. */
+/* Checks that the number in the message is the smallest that works. */
 static void the_least_length_is_said(void **state) {
   (void)state;
   static const char *const names[] = {

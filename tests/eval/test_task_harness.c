@@ -1,5 +1,5 @@
-/* Tasks against lm-evaluation-harness 0.4.13 itself: what it asked of TinyStories-656K about small made-up items in the
- * data sets' own forms, the log-likelihoods it got, and its figures (tests/data/tasks). */
+/* Tests tasks against lm-evaluation-harness 0.4.13: its requests to TinyStories-656K about small made-up
+ * items in the formats of the data sets, their log-likelihoods, and its figures (tests/data/tasks). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@ static void assert_near(double got, double expected, double tolerance, const cha
     fail_msg("%s: %.9g where the harness has %.9g", what, got, expected);
 }
 
-/* Prompts to the letter; log-likelihoods within the rounding of F32. */
+/* Compares prompts to the letter and log-likelihoods within the rounding of F32. */
 static void compare_sample(const char *what, const json_t *got, const json_t *expected) {
   size_t i;
   json_t *answer;
@@ -92,7 +92,7 @@ static void prompts_answers_and_figures_are_the_harness_s(void **state) {
   json_decref(all);
 }
 
-/* Accuracy of a task over a path, by one of its forms. */
+/* Returns the accuracy of a task over a path, in one of its forms. */
 static ch_task_evaluation evaluate(const char *name, const char *path, ch_task **task) {
   ch_task_evaluation e;
   ch_error error = {0};
@@ -102,7 +102,8 @@ static ch_task_evaluation evaluate(const char *name, const char *path, ch_task *
   return e;
 }
 
-/* Both forms of some items ask the same; the items of `a` from `first` on are those of `b`. */
+/* Asserts that both forms of some items give the same questions. The items of `a` from `first` on are those
+   of `b`. */
 static void assert_same_questions(const char *name, const char *a, const char *b) {
   ch_task *tasks[2];
   ch_task_evaluation x = evaluate(name, a, &tasks[0]), y = evaluate(name, b, &tasks[1]);

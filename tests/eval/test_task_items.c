@@ -1,4 +1,5 @@
-/* Items of tasks from every form of file; hostile and broken ones refused with their line. */
+/* Tests items of tasks from every form of file. Hostile and broken ones are refused with their line
+ * number. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +29,7 @@ static int remove_directory(void **state) {
   return rmdir(directory);
 }
 
-/* A file in the directory; the name is valid until the next call. */
+/* Returns the path of a file in the directory; it is valid until the next call. */
 static const char *file_of(const char *name, const char *text, size_t size) {
   static char path[256];
   snprintf(path, sizeof path, "%s/%s", directory, name);
@@ -45,7 +46,7 @@ static ch_status read_text(const char *text, size_t size, const ch_item_forms *f
   return status;
 }
 
-/* Fields as JSON, without "file". */
+/* Asserts that the fields, without "file", equal this JSON. */
 static void assert_fields(const ch_items *items, int64_t index, const char *expected) {
   json_t *fields = json_copy(items->data[index].fields), *right = json_loads(expected, 0, NULL);
   json_object_del(fields, "file");
@@ -191,7 +192,7 @@ static void broken_files_are_refused_with_their_line(void **state) {
   }
 }
 
-/* The message of questions that cannot be made. */
+/* Asserts that creating questions fails with this message. */
 static void assert_no_questions(const char *task_text, const char *text, const char *message) {
   ch_task *task;
   ch_items items;

@@ -1,5 +1,5 @@
-/* Templates and tasks that would crash, fill the memory or never end: each is refused with a sentence that names the
- * limit, and what stays below a limit goes through. */
+/* Tests templates and tasks that would crash, fill the memory or never end. Each is refused with a message
+ * that names the limit; what stays below a limit is accepted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,7 +45,7 @@ static void assert_refused(const char *text, const char *why) {
   assert_true(strncmp(error.message, "test", 4) == 0);
 }
 
-/* "{{ BEFORE PIECE PIECE ... AFTER }}"; malloc'd. */
+/* Returns "{{ BEFORE PIECE PIECE ... AFTER }}" (malloc'd). */
 static char *chain(const char *before, const char *piece, int count, const char *after) {
   ch_text text = {0};
   ch_text_printf(&text, "{{ %s", before);
@@ -96,13 +96,13 @@ static void nested_statements_are_refused(void **state) {
   }
 }
 
-/* x, doubled `count` times. */
+/* A template that sets x to a string, doubled `count` times. */
 #define DOUBLED(count)                                                                                       \
   "{% set n=namespace(x='0123456789abcdef') %}{% for i in range(" #count                                     \
   ") %}{% set n.x=n.x~n.x %}{% endfor %}{% set x=n.x %}"
 #define BYTES "more than 256 MiB of strings and lists"
 
-/* Under the sanitizers, which make these cases thirty times as slow, the first few stand for all. */
+/* These cases are thirty times as slow under the sanitizers, which run only the first few. */
 enum { MOST_CASES = SANITIZED ? 2 : 1000 };
 
 static void refuse_all(const char *const cases[][2], size_t count) {

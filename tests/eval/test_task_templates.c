@@ -1,4 +1,5 @@
-/* Templates of task descriptions: what Jinja and Python make of the same words, and what is refused. */
+/* Tests templates of task descriptions against the results of Jinja and Python, and templates that are
+ * refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +31,7 @@ static ch_status fill(const char *text, json_t **value, ch_error *error) {
   return status;
 }
 
-/* Values as JSON text. */
+/* Values are given as JSON text. */
 static void templates_give_what_jinja_gives(void **state) {
   (void)state;
   static const char *const cases[][2] = {
@@ -138,7 +139,7 @@ static void literals_of_python_that_are_broken_are_refused(void **state) {
   }
 }
 
-/* What CPython 3.11 draws from random.Random(1234). */
+/* The expected numbers are those of random.Random(1234) in CPython 3.11. */
 static void random_numbers_are_python_s(void **state) {
   (void)state;
   static const int64_t expected[][8] = {

@@ -1,6 +1,6 @@
-/* Tasks whose answers the model writes, against lm-evaluation-harness 0.4.13: what it asked TinyStories-656K, what the
- * model wrote with transformers, what the harness's filters took of it and how it scored that
- * (tests/data/tasks/written). */
+/* Tests tasks whose answers the model writes against lm-evaluation-harness 0.4.13 and TinyStories-656K: its
+ * prompts, the texts that transformers generated, what the harness's filters extracted from them, and their
+ * scores (tests/data/tasks/written). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -75,7 +75,7 @@ static void prompts_answers_and_scores_are_the_harness_s(void **state) {
   json_decref(all);
 }
 
-/* A task with these filters and this metric. */
+/* Returns a task with these filters and this metric. */
 static ch_task *task_of(const json_t *steps, const json_t *metric) {
   json_t *own = json_deep_copy(metric);
   json_object_set_new(own, "metric", json_string("exact_match"));
@@ -93,7 +93,7 @@ static ch_task *task_of(const json_t *steps, const json_t *metric) {
   return task;
 }
 
-/* All cases of a file; returns how many answers are right. */
+/* Checks all cases of a file. Returns how many answers are right. */
 static int check_cases(const char *path, size_t least) {
   json_t *all = json_load_file(path, 0, NULL), *c, *filtered, *target;
   size_t i, k;
@@ -131,7 +131,7 @@ static void filters_and_matches_are_the_harness_s(void **state) {
   assert_in_range(check_cases(DATA "filters.json", 500), 20, 300);
 }
 
-/* multi_choice_regex, map and take_first_k. */
+/* Tests multi_choice_regex, map and take_first_k. */
 static void choices_and_maps_are_the_harness_s(void **state) {
   (void)state;
   assert_in_range(check_cases(DATA "choices.json", 250), 20, 200);
@@ -160,7 +160,7 @@ static void items_without_choices_are_refused(void **state) {
 
 /* --- recall ------------------------------------------------------------------------------------------------- */
 
-/* By hand, from RULER's string_match_all and string_match_part. */
+/* The expected values are computed by hand from RULER's string_match_all and string_match_part. */
 static void recall_is_the_share_of_answers_that_are_there(void **state) {
   (void)state;
   static const struct {
@@ -287,7 +287,7 @@ static void wrong_descriptions_are_refused_with_a_sentence(void **state) {
   }
 }
 
-/* Patterns that take forever end with a sentence. */
+/* Checks that patterns with exponential backtracking fail with a message. */
 static void hostile_patterns_are_stopped(void **state) {
   (void)state;
   static const char *const patterns[] = {"(a+)+b", "(a|a)*b", "(?:a*)*?b", "^(([a-z])+.)+[A-Z]([a-z])+$",
@@ -315,7 +315,7 @@ static void hostile_patterns_are_stopped(void **state) {
   }
 }
 
-/* A task over one item that asks `text`. */
+/* Evaluates a task with one item whose prompt is `text`. */
 static ch_status ask(const char *more, const ch_evaluate_settings *more_settings, ch_error *error) {
   char text[1024], path[] = "/tmp/crosshead-item-XXXXXX";
   int file = mkstemp(path);

@@ -1,4 +1,4 @@
-/* Windows: every token predicted once, with the context that was promised. */
+/* Tests the windows of a text: every token is predicted once, with the promised context. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "eval/windows.h"
 
-/* How often each token is predicted; each window must lie inside the sequence. */
+/* Counts how often each token is predicted. Checks that each window is inside the sequence. */
 static void count_predictions(const ch_windows *windows, const int32_t *tokens, int64_t count,
                               int64_t longest, int *predicted) {
   memset(predicted, 0, (size_t)count * sizeof *predicted);
@@ -49,9 +49,9 @@ static void strided_windows_predict_each_token_once_with_enough_context(void **s
   }
 }
 
-/* lm-evaluation-harness, get_rolling_token_windows with context_len 1 and make_disjoint_window, worked by hand for ten
-   tokens t0 ... t9 behind a prefix, at most four inputs: (prefix t0 t1 t2 | t0 ... t3), (t3 ... t6 | t4 ... t7), and
-   for the rest (t5 t6 t7 t8 | t8 t9). */
+/* The expected windows are those of lm-evaluation-harness, get_rolling_token_windows with context_len 1 and
+   make_disjoint_window, worked out by hand for ten tokens t0 ... t9 behind a prefix and at most four inputs:
+   (prefix t0 t1 t2 | t0 ... t3), (t3 ... t6 | t4 ... t7), and for the rest (t5 t6 t7 t8 | t8 t9). */
 static void rolling_windows_are_those_of_the_harness(void **state) {
   (void)state;
   int32_t tokens[11] = {0};

@@ -1,4 +1,5 @@
-/* Small comparisons for tests: a text, settings that take a second, and callbacks that watch what happens. */
+/* Small comparisons for tests: a text, settings that train in a second, and callbacks that check every
+ * event. */
 #ifndef TESTS_EXPERIMENT_COMPARING_H
 #define TESTS_EXPERIMENT_COMPARING_H
 
@@ -21,7 +22,7 @@
 #include "experiment/lineup/match_size.h"
 #include "scratch.h"
 
-/* Sentences with some order in them, so that a model can learn a little. */
+/* Writes sentences with some order in them, so that a model can learn a little. */
 static inline void write_text(const char *name, uint32_t seed, int sentences) {
   static const char *const subjects[] = {"the king",      "a sailor", "my sister",
                                          "the old clock", "nobody",   "the river"};
@@ -61,7 +62,7 @@ static inline ch_compare_settings small(const char *out) {
 typedef struct watch {
   int steps, begun, finished, earlier, written, timings, timed;
   int runs;                      /* of all models and seeds; 0: 2; -1: not known */
-  int names;                     /* the models that take turns: one of each name */
+  int names;                     /* models that are timed: one of each name */
   int stop_after;                /* steps; 0 = never */
   bool stop_by_question;         /* when the comparison asks, not by the answer to a step */
   int stop_timing;               /* after so many timings; 0 = never */
@@ -93,7 +94,7 @@ static inline void on_model(const ch_model_result *model, bool earlier, void *us
   w->earlier += earlier;
 }
 
-/* The models take turns. */
+/* Checks that timing alternates between the models. */
 static inline void on_timing(int32_t turn, int32_t turns, const ch_model_result *model, void *user) {
   watch *w = user;
   if (turn >= CH_COMPARE_TURNS) {
@@ -170,7 +171,7 @@ static inline json_t *results_of(const char *out) {
   return results;
 }
 
-/* The value of a key in every object of a list of results.json, as one text. */
+/* Returns, as one text, the value of a key in every object of a list of results.json. */
 static inline char *listed(const char *out, const char *list, const char *const *keys) {
   char path[200];
   ch_text text = {0};

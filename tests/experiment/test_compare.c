@@ -1,7 +1,7 @@
-/* A whole comparison on a small text: interrupted and continued, repeated, grown. */
+/* Tests a whole comparison on a small text: interrupted and continued, repeated, extended. */
 #include "comparing.h"
 
-/* results.json with what depends on the clock taken out, as text. */
+/* Returns results.json as text, without what depends on the clock. */
 static char *results_without_times(const char *out) {
   char path[200];
   snprintf(path, sizeof path, "%s/%s", out, CH_COMPARE_RESULTS);
@@ -78,7 +78,7 @@ static void an_interrupted_comparison_continues_to_the_same_results(void **state
   free(expected);
 }
 
-/* What result.json of a model says of its speed. */
+/* Returns the speed in a model's result.json. */
 static json_t *speed_of(const char *out, const char *model) {
   char path[200];
   snprintf(path, sizeof path, "%s/%s/%s", out, model, CH_COMPARE_RESULT);
@@ -119,7 +119,7 @@ static void models_are_timed_in_turns_when_all_are_trained(void **state) {
               comparison.models[1].decode_tokens_per_second);
   ch_arena_free(&comparison.arena);
   json_decref(alone);
-  /* All is timed again when that is asked for, and nothing is trained. */
+  /* With `remeasure`, everything is timed again and nothing is trained. */
   options.verdict.remeasure = true;
   watch again = {0};
   assert_int_equal(compare(&options, &again, &comparison, &error), CH_OK);
@@ -133,8 +133,8 @@ static void models_are_timed_in_turns_when_all_are_trained(void **state) {
   json_decref(turns);
   turns = measured;
   options.verdict.remeasure = false;
-  /* What was measured stays, also of a model that was deleted but for its results; the next seeds have the same
-     speeds. */
+  /* Measured speeds stay valid, even for a model of which only the results are left. Runs of the next seeds
+     get the same speeds. */
   assert_int_equal(unlink(in_root("turns/mqa/model.safetensors")), 0);
   options.training.seeds = 2;
   watch more = {.runs = 4};
@@ -171,7 +171,7 @@ static void mechanisms_may_be_added_behind_those_that_are_there(void **state) {
   assert_int_equal(comparison.count, 3);
   assert_true(comparison.models[1].validation_loss == loss);
   ch_arena_free(&comparison.arena);
-  /* What was added belongs to the comparison, and its order stays. */
+  /* An appended mechanism is part of the comparison, and the order is fixed. */
   options.lineup.mechanisms = "mha,mqa";
   assert_refused(&options, "with mechanisms \"mha,mqa,gqa:2\"");
   options.lineup.mechanisms = "gqa:2,mha,mqa";
@@ -182,7 +182,7 @@ static void results_agree_with_the_models(void **state) {
   (void)state;
   ch_comparison comparison;
   ch_error error = {0};
-  ch_compare_settings options = small("whole"); /* left there by the test before, or made now */
+  ch_compare_settings options = small("whole"); /* exists from the previous test, or is created now */
   watch w = {0};
   assert_int_equal(compare(&options, &w, &comparison, &error), CH_OK);
   assert_int_equal(comparison.count, 2);

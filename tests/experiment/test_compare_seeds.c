@@ -1,4 +1,4 @@
-/* Comparisons with several seeds, given or added until a verdict. */
+/* Tests comparisons with several seeds, given at the start or added until there is a verdict. */
 #include "comparing.h"
 
 static void seeds_repeat_every_model_and_may_be_added_later(void **state) {
@@ -19,7 +19,8 @@ static void seeds_repeat_every_model_and_may_be_added_later(void **state) {
   assert_int_equal(rest.steps, 48 - 30);
   assert_int_equal(rest.earlier, 2);
   assert_int_equal(comparison.count, 4);
-  /* What a seed gives does not depend on the others: the data's order and the initial weights are the seed's. */
+  /* The results of a seed do not depend on the other seeds: it alone decides the order of the data and the
+     initial weights. */
   const ch_model_result *runs = comparison.models;
   assert_true(runs[0].curve[0].loss != runs[2].curve[0].loss);
   assert_true(runs[0].curve[11].loss != runs[2].curve[11].loss);
@@ -30,7 +31,7 @@ static void seeds_repeat_every_model_and_may_be_added_later(void **state) {
   free(found);
   char *interrupted_losses = listed(options.report.out, "models", losses);
 
-  /* The same from one seed that another was added to, and a single run of the second seed. */
+  /* The results are equal if the second seed is added later, and if it runs on its own. */
   options = small("added");
   watch first = {.runs = 2};
   assert_int_equal(compare(&options, &first, &comparison, &error), CH_OK);
@@ -92,7 +93,7 @@ static void seeds_are_added_until_the_verdict_and_after_an_interruption(void **s
   watch second = {.runs = 2, .stop_after = 7};
   assert_int_equal(compare(&options, &second, &comparison, &error), CH_ERROR_INTERRUPTED);
   ch_arena_free(&comparison.arena);
-  /* All runs that were asked for are finished, but more are being added. */
+  /* All runs of the first request are finished, but more are being added. */
   watch between = {.runs = -1, .stop_after = 6};
   assert_int_equal(compare(&options, &between, &comparison, &error), CH_ERROR_INTERRUPTED);
   assert_int_equal(comparison.count, 2);
@@ -116,7 +117,7 @@ static void seeds_are_added_until_the_verdict_and_after_an_interruption(void **s
   assert_int_equal(again.steps, 0);
   assert_int_equal(again.earlier, 4);
   ch_arena_free(&comparison.arena);
-  /* The runs are those that two seeds asked for give. */
+  /* The runs equal those of a comparison with two seeds from the start. */
   options = small("asked");
   options.training.seeds = 2;
   options.rates.lr = 1e-6;
@@ -144,7 +145,7 @@ static void a_spent_budget_adds_no_seed(void **state) {
   assert_verdict(options.report.out, "undecided", first ? "[\"mha\",\"mqa\"]" : "[\"mqa\",\"mha\"]");
 }
 
-/* A mechanism under two names: eight heads with keys and values of their own. */
+/* Compares a mechanism with itself under two names: with four heads, gqa:4 is mha. */
 static void a_mechanism_under_two_names_is_not_distinguishable(void **state) {
   (void)state;
   ch_comparison comparison;
@@ -168,7 +169,7 @@ static void a_mechanism_under_two_names_is_not_distinguishable(void **state) {
   ch_arena_free(&comparison.arena);
 }
 
-/* Gives a finished run another validation loss. */
+/* Changes the validation loss of a finished run. */
 static void pretend(const char *out, const char *run, double loss) {
   char path[200];
   snprintf(path, sizeof path, "%s/%s/%s", out, run, CH_COMPARE_RESULT);

@@ -1,4 +1,4 @@
-/* What a comparison is asked for: settings that must stay, config files, bad input. */
+/* Tests the settings of a comparison: those that must not change, config files, invalid input. */
 #include "comparing.h"
 
 static void other_options_in_the_same_directory_are_refused_by_name(void **state) {
@@ -29,7 +29,7 @@ static void other_options_in_the_same_directory_are_refused_by_name(void **state
   write_text("other.txt", 77, 800);
   options.text.data = in_root("other.txt");
   assert_refused(&options, "another text");
-  /* What does not change the results may differ. */
+  /* Settings that do not affect the results may differ. */
   options = small("whole");
   options.lineup.mechanisms = " mha , mqa ";
   options.verdict.tolerance = 0.05;
@@ -39,14 +39,14 @@ static void other_options_in_the_same_directory_are_refused_by_name(void **state
   ch_arena_free(&comparison.arena);
 }
 
-/* As comparisons were before there was more than one parametrisation. */
+/* Returns the settings of comparisons from before there was more than one parametrisation. */
 static ch_compare_settings earlier(const char *out) {
   ch_compare_settings options = small(out);
   options.lineup.parametrization = CH_PARAMETRIZATION_STANDARD;
   return options;
 }
 
-/* Comparisons of earlier versions lack settings: those had their defaults. */
+/* Comparisons of earlier versions lack some settings: these had their defaults. */
 static void settings_that_came_later_had_their_defaults(void **state) {
   (void)state;
   ch_comparison comparison;
@@ -108,7 +108,7 @@ static void config_files_take_part(void **state) {
   assert_in_range(model->parameters, 59700, 60300);
   assert_int_equal(model->cache_elements_per_token, 3 * 2 * 2 * 12);
   ch_arena_free(&comparison.arena);
-  /* The same command again is the same comparison: nothing is trained twice. */
+  /* Repeating the command continues the same comparison: nothing is trained twice. */
   watch again = {0};
   if (compare(&options, &again, &comparison, &error) != CH_OK) fail_msg("%s", error.message);
   assert_int_equal(again.steps, 0);

@@ -1,4 +1,5 @@
-/* Slopes of sizes over widths, and what is written of a check whose models did not all take their steps. */
+/* Tests the slopes of sizes over widths, and the output of a check whose models did not all finish their
+ * steps. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,13 +22,14 @@ static void slopes_are_exponents_of_power_laws(void **state) {
     for (int i = 0; i < 4; i++) sizes[i] = 0.7 * pow((double)widths[i], exponents[e]);
     assert_float_equal(ch_coordinate_slope(widths, sizes, 4), exponents[e], 1e-12);
   }
-  sizes[1] = NAN; /* what is left lies on the same line */
+  sizes[1] = NAN; /* the remaining points are on the same line */
   assert_float_equal(ch_coordinate_slope(widths, sizes, 4), 2, 1e-12);
   sizes[2] = sizes[3] = 0;
   assert_true(isnan(ch_coordinate_slope(widths, sizes, 4)));
 }
 
-/* Two widths, after 0 and 3 steps: a name with markup, and sizes that are missing. */
+/* Returns a check of two widths after 0 and 3 steps, with a name that contains markup and with missing
+   sizes. */
 static ch_coordinates made(void) {
   static const int64_t widths[] = {32, 64}, steps[] = {0, 3};
   static const double sizes[] = {1, 1, 2, NAN}, changes[] = {0, 0, 1.5, NAN}, slopes[] = {0, NAN},

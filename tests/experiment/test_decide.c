@@ -1,5 +1,5 @@
-/* Choices on made-up runs with noise of known size: what is answered, how often it is wrong, and which seeds come
-   next. */
+/* Tests choices on simulated runs with noise of known size: the answer, how often it is wrong, and which
+ * seeds come next. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,14 +15,14 @@
 
 enum { MOST_MODELS = 6, DRAWS = 300 };
 
-/* What is true of made-up models. */
+/* The true losses, noise and cache sizes of the simulated models. */
 typedef struct truth {
   int count;
   double loss[MOST_MODELS], noise[MOST_MODELS];
   int64_t cache[MOST_MODELS];
 } truth;
 
-/* One comparison, filled again for every draw. */
+/* One comparison, refilled for every draw. */
 typedef struct made {
   ch_comparison comparison;
   ch_model_result runs[MOST_MODELS * CH_COMPARE_MOST_SEEDS];
@@ -38,7 +38,7 @@ static ch_model_result run_of(const truth *true_of, int model, int seed, double 
                            .train_seconds = 10};
 }
 
-/* Runs with a part that a seed gives to all models, and a part of each run's own. */
+/* Draws runs whose losses have a part common to all models of a seed and a part of their own. */
 static void draw(const truth *true_of, int seeds, ch_random *random, made *m) {
   m->comparison =
       (ch_comparison){.tolerance = 0.01, .models = m->runs, .training = {.seed = 1, .seeds = seeds}};
@@ -64,8 +64,8 @@ static void answers(const ch_summary *summary, const ch_comparison *comparison, 
   ch_text_free(&text);
 }
 
-/* Runs whose means over three seeds are these exactly, and whose noise is alike: each seed is off by `noise` in one
-   model. */
+/* Simulates runs whose means over three seeds are exactly these and whose noise is equal: each seed is off by
+   `noise` in one model. */
 static void make_exactly(const truth *t, double noise, made *m) {
   m->comparison = (ch_comparison){.tolerance = 0.01, .models = m->runs, .training = {.seed = 1, .seeds = 3}};
   for (int s = 0; s < 3; s++)
@@ -149,14 +149,15 @@ static void a_larger_cache_is_a_choice_where_it_is_better_beyond_the_noise(void 
   ch_arena_free(&s.arena);
 }
 
-/* The loss of a group's model, and that of the best. */
+/* Returns how far the true loss of a group's model is above the lowest. */
 static double truly_behind(const truth *t, const ch_group *group) {
   double best = INFINITY;
   for (int i = 0; i < t->count; i++) best = fmin(best, t->loss[i]);
   return t->loss[group->name[0] - 'a'] - best;
 }
 
-/* Every statement along the front, over seeds that one model's noise is three times that of the others. */
+/* Checks every statement along the front over many draws. In the second case, one model has three times the
+   noise of the others. */
 static void choices_are_as_far_behind_as_is_said(void **state) {
   (void)state;
   static made m;
@@ -240,7 +241,8 @@ static void looking_after_every_seed_misleads_in_one_of_twenty_comparisons(void 
   assert_in_range(plain, 3 * DRAWS / 20, DRAWS); /* what the correction is for */
 }
 
-/* The next seeds go to the pick and to what it may be behind, and they lower the risk. */
+/* Checks that the next seeds go to the choice and to the models that may be better, and that they lower the
+   risk. */
 static void seeds_go_where_they_lower_the_risk(void **state) {
   (void)state;
   static made m;
@@ -292,7 +294,7 @@ static void with_one_seed_the_risk_is_unknown(void **state) {
   ch_arena_free(&s.arena);
 }
 
-/* A model that ends worse than guessing has no place among intervals of losses that vary a little. */
+/* A model that ends worse than guessing must not widen the intervals of models whose losses vary a little. */
 static void what_diverged_is_left_out_of_the_choice(void **state) {
   (void)state;
   static made m;
@@ -334,7 +336,7 @@ static void what_diverged_is_left_out_of_the_choice(void **state) {
   ch_text_free(&text);
 }
 
-/* One mechanism twice, to the last bit. */
+/* Compares one mechanism with itself, equal to the last bit. */
 static void equal_runs_are_tied(void **state) {
   (void)state;
   static made m;

@@ -1,4 +1,4 @@
-/* Names of mechanisms, and the shape that compared models share. */
+/* Tests the names of mechanisms, and the shape that compared models share. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,7 +39,7 @@ static void names_set_the_key_value_heads(void **state) {
   }
 }
 
-/* EG-MLA's recommendation is 512 columns at a width of 2048. */
+/* EG-MLA recommends 512 columns at a width of 2048. */
 static void lookup_tables_have_a_quarter_of_the_width(void **state) {
   (void)state;
   static const int64_t widths[][2] = {{2048, 512}, {128, 32}, {32, 8}, {30, 8}};
@@ -55,8 +55,8 @@ static void lookup_tables_have_a_quarter_of_the_width(void **state) {
   }
 }
 
-/* What the names that are modules leave in a layer's cache, of 8 heads of d = 16 in a width of 128; those of mechanisms
-   stand beside their definitions in tests/attention/mechanisms. */
+/* Checks the elements in a layer's cache for the names that are modules, with 8 heads of d = 16 in a width of
+   128. tests/attention/mechanisms has those of mechanisms. */
 static void every_module_makes_a_model_of_its_cache(void **state) {
   (void)state;
   static const struct {
@@ -90,7 +90,7 @@ static void every_module_makes_a_model_of_its_cache(void **state) {
   }
 }
 
-/* A quarter of all heads together, and DeepSeek-V2's 4 d from 16 heads on. */
+/* The latent has a quarter of all heads' dims; from 16 heads on, DeepSeek-V2's 4 d. */
 static void latents_compress_any_number_of_heads(void **state) {
   (void)state;
   static const int64_t cases[][3] = {{1, 64, 16},  {2, 64, 32},    {3, 6, 5},      {4, 64, 64},
@@ -129,7 +129,8 @@ static void modules_come_with_their_names(void **state) {
   assert_true(config.attention.knocking.type == CH_KNOCKING_MLP && config.attention.knocking.on == CH_ON_V);
 }
 
-/* Attention's parameters as `info` counts them, against those of the mechanism alone. */
+/* Returns the parameters of attention that a name saves, as `info` counts them, against the mechanism
+   alone. */
 static double saving(const char *mechanism, const char *shared, int64_t layers) {
   ch_config config[2];
   int64_t counted[2];
@@ -179,7 +180,7 @@ static void sharing_saves_what_the_papers_do(void **state) {
   }
 }
 
-/* At any depth the four ways that share all of attention save the same, as near as a whole rank comes. */
+/* At any depth, the four ways that share all of attention save the same, up to the rounding of ranks. */
 static void sharing_saves_the_same_at_any_depth(void **state) {
   (void)state;
   static const char *const names[] = {"sequential", "repeat", "low-rank", "masa-common"};
@@ -194,7 +195,7 @@ static void sharing_saves_the_same_at_any_depth(void **state) {
   }
 }
 
-/* MASA, Table 2: 12 layers. */
+/* Expected values are from MASA, Table 2: 12 layers. */
 static void numbers_of_atoms_save_what_table_2_of_masa_says(void **state) {
   (void)state;
   static const struct {
@@ -229,7 +230,7 @@ static void assert_refused(const char *name, const char *part) {
   if (!strstr(error.message, part)) fail_msg("'%s' gave: %s", name, error.message);
 }
 
-/* Exclusive contexts go with what has a value of its own for every token and head, alone or behind a plus. */
+/* Exclusive contexts need a value for every token and head. They are a name of their own or follow a plus. */
 static void exclusive_attention_is_added_to_a_mechanism(void **state) {
   (void)state;
   static const char *const names[] = {"xsa", "gqa:2+xsa", "gated+xsa", "moh+xsa+moe"};
@@ -246,7 +247,8 @@ static void exclusive_attention_is_added_to_a_mechanism(void **state) {
   assert_non_null(strstr(error.message, "\"mla\""));
 }
 
-/* Of eight layers those that are left full, by the name; the window by the number, or a quarter of a text. */
+/* The name says which of eight layers have full attention. The number gives the window; without one it is a
+   quarter of a text. */
 static void windows_are_added_to_a_mechanism(void **state) {
   (void)state;
   static const struct {
@@ -313,7 +315,7 @@ static ch_config applied(const char *name) {
   return config;
 }
 
-/* 4 of 64 and 8 of 128 are active in the KHA paper's models, balanced by its updated strategy. */
+/* In the KHA paper's models 4 of 64 and 8 of 128 experts are active, balanced by its updated strategy. */
 static void experts_are_added_to_any_mechanism(void **state) {
   (void)state;
   static const struct {
@@ -431,12 +433,12 @@ static void vocabularies_grow_with_parameters_and_text(void **state) {
   assert_int_equal(ch_base_vocabulary(INT64_MAX, INT64_MAX), 32768);
 }
 
-/* Elements per layer: 2 G d of gqa and its kind, latent and rotated part of mla. */
+/* Requests elements per layer: 2 G d for gqa and its variants, latent and rotary part for mla. */
 static void sizes_follow_a_cache(void **state) {
   (void)state;
   static const struct {
     const char *name;
-    int64_t per_layer, elements; /* asked for; what comes of it, 0: refused */
+    int64_t per_layer, elements; /* requested; resulting, or 0 if refused */
     const char *said;
   } cases[] = {
       {"gqa", 64, 64, NULL},           {"gqa", 80, 64, NULL},      {"gqa", 300, 256, NULL},

@@ -1,5 +1,5 @@
-/* What several seeds say together: means, spreads, paired intervals. Reference values: tables of Student's t, and
-   NumPy. */
+/* Tests the summary over seeds: means, spreads, paired intervals. Reference values are from tables of
+ * Student's t and from NumPy. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 #include "experiment/findings/summary.h"
 #include "experiment/findings/comparison_json.h"
 
-/* Reference values: tables of the distribution. */
+/* Reference values are from tables of the distribution. */
 static void quantiles_are_those_of_students_t(void **state) {
   (void)state;
   static const struct {
@@ -27,7 +27,7 @@ static void quantiles_are_those_of_students_t(void **state) {
   assert_true(isinf(ch_student_t(0.05, 0)));
 }
 
-/* 3 runs of "a" (0) and "b" (1), in the order of seeds. */
+/* Fills in `seeds` runs of each of "a" (0) and "b" (1), in the order of seeds. */
 static void fill(ch_comparison *comparison, const double *a, const double *b, int seeds) {
   static ch_model_result runs[2 * CH_COMPARE_MOST_SEEDS];
   sample_comparison(comparison, 2);
@@ -77,7 +77,7 @@ static void steady_differences_are_beyond_the_noise(void **state) {
   assert_true(d.beyond_noise);
   assert_true(ch_difference_of(&summary, 0, 1)->beyond_noise);
   ch_arena_free(&summary.arena);
-  /* The same with one seed: nothing is known. */
+  /* One seed says nothing about noise. */
   comparison.count = 2;
   assert_int_equal(ch_summarise(&comparison, &summary, &error), CH_OK);
   d = *ch_difference_of(&summary, 1, 0);

@@ -1,4 +1,5 @@
-/* Whole sweeps on a small text: side by side and one after another, interrupted and continued, extended, judged. */
+/* Tests whole sweeps on a small text: in parallel and one after another, interrupted and continued, extended,
+ * judged. */
 #include "train/training.h"
 
 #include <omp.h>
@@ -82,7 +83,7 @@ static ch_status sweep(const ch_sweep_settings *options, watch *w, ch_sweep *res
   return ch_sweep_make(&settings, NULL, result, error);
 }
 
-/* results.json without what depends on the clock and on how the runs were spread. */
+/* Returns results.json without what depends on the clock and on how the runs were spread. */
 static char *results_of(const char *out) {
   char path[200];
   snprintf(path, sizeof path, "%s/%s", out, CH_COMPARE_RESULTS);
@@ -212,7 +213,7 @@ static void a_sweep_can_be_given_more_rates_and_seeds(void **state) {
   ch_arena_free(&result.about.arena);
 }
 
-/* As when a signal comes between the last step and the result. */
+/* A signal between the last step and the result leaves such a run. */
 static void a_run_that_lacks_only_its_result_gets_it(void **state) {
   (void)state;
   ch_sweep result;
@@ -248,7 +249,7 @@ static void grids_are_read(void **state) {
   }
 }
 
-/* Verdicts that need other runs, and choices, on made runs. */
+/* Tests choices, and verdicts that depend on other runs, on simulated runs. */
 static void stuck_runs_and_choices(void **state) {
   (void)state;
   ch_curve_point curve[] = {{100, 8}};

@@ -1,4 +1,4 @@
-/* Warnings of runs that say nothing. */
+/* Tests the warnings about runs whose results mean little. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,8 @@ enum { POINTS = 200 };
 
 static ch_curve_point curves[2][POINTS], validations[2][POINTS];
 
-/* Two runs, "a" and "b", of 10000 tokens a point; their losses follow a law with a little noise. */
+/* Returns two runs, "a" and "b", with 10000 tokens per point; their losses follow a law with a little
+   noise. */
 static ch_comparison made(ch_model_result runs[2]) {
   ch_random random;
   ch_random_seed(&random, 1, 0);
@@ -119,7 +120,7 @@ static void laws_of_curves_that_do_not_hold_three_parameters_are_warned_of(void 
   (void)state;
   ch_model_result runs[2];
   ch_comparison comparison = made(runs);
-  /* Few points of a straight line say nothing of how the curve goes on. */
+  /* Few points on a straight line do not show how the curve continues. */
   runs[0].curve_points = 9;
   for (int p = 0; p < 9; p++)
     curves[0][p] = (ch_curve_point){1000000 + p * 1000, 4 - 0.01 * p + 0.003 * (p % 3)};
@@ -134,7 +135,7 @@ static void a_tuned_rate_at_the_edge_is_warned_of(void **state) {
   assert_warnings(&comparison, "edge_of_grid b;");
 }
 
-/* A sweep of "a" over three rates. */
+/* Asserts the warning after a sweep of "a" over three rates. */
 static void assert_edge(double lowest, double chosen, const char *sentence) {
   static const double rates[] = {1e-3, 3e-3, 1e-2};
   ch_sweep_result runs[3];

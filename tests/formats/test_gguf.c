@@ -1,4 +1,5 @@
-/* The GGUF parser: values of every type, and files that lie. Models as GGUF, made here, against reference logits. */
+/* Tests the GGUF parser with values of every type and with malformed files. Models written here as GGUF must
+ * give the reference logits. */
 #include "formats_testing.h"
 
 #include "base/file.h"
@@ -19,7 +20,7 @@ static ch_status parse(const ch_text *text, ch_gguf *file) {
   return ch_gguf_parse(copy, text->size, "input", file, &problem);
 }
 
-/* Takes the text. */
+/* Asserts that the text is refused, and frees it. */
 static void refuse(ch_text *text, const char *part) {
   ch_gguf file;
   assert_int_equal(parse(text, &file), CH_ERROR_FORMAT);
@@ -137,7 +138,7 @@ static void values_that_lie_are_refused(void **state) {
   refuse(&out, "room");
 }
 
-/* A file with `count` tensors of 8 x 4 F32, the data of one, and what the caller changes. */
+/* A file with `count` tensors of 8 x 4 in F32, the data of one, and changes by the caller. */
 typedef struct tensor_case {
   int rank;
   uint64_t dims[4];
@@ -196,7 +197,7 @@ static void an_alignment_must_be_a_power_of_two(void **state) {
   }
 }
 
-/* --- whole models, made from a reference directory ---------------------------------------------------------- */
+/* --- whole models, written from a reference directory --------------------------------------------------- */
 
 typedef struct made {
   ch_model *model;
@@ -206,7 +207,7 @@ typedef struct made {
   int tensors, values;
 } made;
 
-/* Behind the layer's prefix. */
+/* Names of tensors after the layer's prefix. */
 static const char *const inside[][2] = {
     {"input_layernorm", "attn_norm"},    {"post_attention_layernorm", "ffn_norm"},
     {"self_attn.q_proj", "attn_q"},      {"self_attn.k_proj", "attn_k"},
@@ -230,7 +231,7 @@ static void name_of(const char *name, char out[96]) {
                                                       : "token_embd.weight");
 }
 
-/* [head, half, pair] -> [head, pair, half] */
+/* Reorders rows: [head, half, pair] becomes [head, pair, half]. */
 static void put_rows(made *m, const ch_tensor *tensor, bool turned) {
   int64_t rows = tensor->rank == 2 ? tensor->shape[0] : 1, columns = tensor->shape[tensor->rank - 1];
   int64_t size = m->model->config.head_dim, half = size / 2;
@@ -241,7 +242,7 @@ static void put_rows(made *m, const ch_tensor *tensor, bool turned) {
     }
 }
 
-/* Matrices of experts are one tensor, the first expert's first: [E, out, in]. */
+/* Writes the matrices of experts as one tensor [E, out, in], the first expert first. */
 static bool put_expert(made *m, int index) {
   int layer, expert, experts = (int)m->model->config.moe.experts;
   char what[8], name[96];
@@ -302,7 +303,7 @@ static void put_architecture(made *m, ch_text *out) {
   put_f32(out, key, (float)c->rope_theta);
 }
 
-/* Llama 3's divisors of the frequencies, as llama.cpp stores them. */
+/* Writes Llama 3's divisors of the frequencies as llama.cpp stores them. */
 static void put_divisors(made *m) {
   const ch_config *c = &m->model->config;
   const ch_rope_scaling *s = &c->rope_scaling;
@@ -321,7 +322,7 @@ static void put_divisors(made *m) {
   }
 }
 
-/* Writes the model of a directory as F32 GGUF. */
+/* Writes the model of a directory as GGUF in F32. */
 static void make(const char *directory, const char *architecture, bool turned, const char *path) {
   made m = {.architecture = architecture, .turned = turned};
   ch_text out = {0};
@@ -377,7 +378,7 @@ static void qwen3_models_come_back_with_their_experts(void **state) {
   check(TEST_DATA "/reference/qwen3_moe", "qwen3moe", false);
 }
 
-/* Files of the gguf package: kv_b_proj in two parts, as newer ones have it, and in one. */
+/* The files are from the gguf package: kv_b_proj in two parts, as in newer versions, and in one. */
 static void a_latents_expansion_may_come_in_two_parts(void **state) {
   (void)state;
   char directory[64], model[96];
@@ -388,7 +389,7 @@ static void a_latents_expansion_may_come_in_two_parts(void **state) {
   scratch_end(directory);
 }
 
-/* GGUF says one number of YaRN's for mscale and mscale_all_dim; with both as it has them the model is the same. */
+/* GGUF has one number of YaRN for mscale and mscale_all_dim. With both set to it, the model is the same. */
 static void deepseek_v3_comes_with_the_correction_of_its_choice(void **state) {
   (void)state;
   char directory[64], model[96];

@@ -1,4 +1,5 @@
-/* Fuzz target: loss curves in files, and what is made of them. Estimates must lie in their intervals. */
+/* Fuzz target: files of loss curves, and the laws fitted to them. Every estimate must be inside its
+ * interval. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
-/* Fuzz target: requests of the server. The first byte chooses the route, the rest is the body. What the threads of the
- * server do with an exchange is done in turn: the worker reads the body, the engine writes, the worker
- * answers or a stream is read. */
+/* Fuzz target: requests to the server. The first byte chooses the route, the rest is the body. The steps of
+ * the server's threads run one after another: the worker reads the body, the engine writes, then the worker
+ * answers or the stream is read. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Clients that ask for more choices leave at once: an input must take little time, and a stream is read once all is
-   written. */
+/* Clients that request more choices disconnect at once: an input must run quickly, and a stream is read only
+   after everything is written. */
 enum { CONTEXT = 20, PLACES = 4, MOST_CHOICES = 6 };
 
 static const char chat_template[] =
@@ -68,7 +68,7 @@ static void need_json(const char *text, size_t size) {
   json_decref(value);
 }
 
-/* Reads a stream to its end: lines of JSON. */
+/* Reads a stream to its end and checks that its lines are JSON. */
 static void read_stream(ch_exchange *exchange) {
   static const char head[] = "data: ", last[] = "[DONE]";
   ch_text all = {0};
@@ -91,7 +91,7 @@ static void read_stream(ch_exchange *exchange) {
   exchange->events = NULL;
 }
 
-/* The engine's thread, until all is written. */
+/* Runs the engine until everything is written. */
 static void run_engine(ch_exchange *exchange) {
   const ch_text_job *job = exchange->job;
   need(ch_engine_sequences(job) <= CH_MOST_CHOICES, "there are too many choices");

@@ -1,4 +1,5 @@
-/* Operations on rows, losses, sums of atoms, and several compositions: backward against central differences. */
+/* Tests operations on rows, losses, sums of atoms, and several compositions: backward against central
+ * differences. */
 #include "graph/gradient_testing.h"
 
 static ch_node *build_linear(ch_graph *g, ch_node *const *p) {
@@ -17,7 +18,6 @@ static ch_node *build_swiglu(ch_graph *g, ch_node *const *p) {
   return ch_op_swiglu(g, p[0], p[1]);
 }
 
-/* The same value as both inputs, and used twice more: gradients must add up. */
 static ch_node *build_relu(ch_graph *g, ch_node *const *p) {
   return ch_op_mul(g, ch_op_relu(g, ch_op_scale(g, p[0], 2)), p[1]);
 }
@@ -26,6 +26,7 @@ static ch_node *build_relu_squared(ch_graph *g, ch_node *const *p) {
   return ch_op_mul(g, ch_op_relu_squared(g, p[0]), p[0]);
 }
 
+/* Uses one value as both inputs of an operation and in two more: its gradients must add up. */
 static ch_node *build_fan_out(ch_graph *g, ch_node *const *p) {
   ch_node *x = ch_op_gelu(g, p[0]);
   ch_node *y = ch_op_add(g, x, x);
@@ -52,7 +53,7 @@ static ch_node *build_image_tokens(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, ch_op_image_tokens(g, p[0], p[1], p[2]));
 }
 
-/* Patches and their tokens used twice. */
+/* Uses patches and their tokens twice. */
 static ch_node *build_image_tokens_shared(ch_graph *g, ch_node *const *p) {
   ch_node *patches = ch_op_gelu(g, p[0]);
   ch_node *once = ch_op_image_tokens(g, patches, p[1], p[2]);
@@ -60,7 +61,7 @@ static ch_node *build_image_tokens_shared(ch_graph *g, ch_node *const *p) {
   return ch_op_swiglu(g, once, twice);
 }
 
-/* Images of 2 x 4 x 4 in patches of 2, through a matrix. */
+/* Passes images of 2 x 4 x 4 in patches of 2 through a matrix. */
 static ch_node *build_patches(ch_graph *g, ch_node *const *p) {
   ch_node *patches = ch_op_patches(g, ch_graph_pixels(g, 2, 4), 2);
   return ch_op_gelu(g, ch_op_linear(g, patches, p[0], p[1]));
@@ -89,7 +90,7 @@ static ch_node *build_lm_loss(ch_graph *g, ch_node *const *p) {
   return ch_op_lm_loss(g, p[0], p[1], ch_graph_input(g, CH_INPUT_TARGETS), 0);
 }
 
-/* The loss used by something else: its forward pass can no longer be left to the backward pass. */
+/* Uses the loss in another operation: its forward pass can no longer be left to the backward pass. */
 static ch_node *build_lm_loss_inside(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, build_lm_loss(g, p));
 }
@@ -98,7 +99,7 @@ static ch_node *build_joined_rows(ch_graph *g, ch_node *const *p) {
   return ch_op_mul(g, ch_op_gelu(g, ch_op_joined_rows(g, ch_graph_input(g, CH_INPUT_TOKENS), p[0], 3)), p[1]);
 }
 
-/* One matrix as embedding and as LM head. */
+/* Uses one matrix as embedding and as LM head. */
 static ch_node *build_tied(ch_graph *g, ch_node *const *p) {
   ch_node *x = ch_op_embedding(g, ch_graph_input(g, CH_INPUT_TOKENS), p[0]);
   return ch_op_lm_loss(g, ch_op_rmsnorm(g, x, p[1], 1e-5), p[0], ch_graph_input(g, CH_INPUT_TARGETS), 0);
@@ -112,7 +113,8 @@ static ch_node *build_scale(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, ch_op_scale(g, p[0], -0.7));
 }
 
-/* Two layers that share three atoms, one coefficients by row of a matrix and one by a vector. */
+/* Two layers share three atoms. One takes its coefficients from a row of a matrix, the other from a
+   vector. */
 static ch_node *build_atoms(ch_graph *g, ch_node *const *p) {
   ch_node *first = ch_op_combine_atoms(g, p[1], p[2], 1), *second = ch_op_combine_atoms(g, p[1], p[3], 0);
   return ch_op_linear(g, ch_op_gelu(g, ch_op_linear(g, p[0], first, NULL)), second, NULL);
@@ -128,14 +130,14 @@ static ch_node *build_matrix_product(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, ch_op_linear(g, p[0], ch_op_matrix_product(g, p[1], p[2]), NULL));
 }
 
-/* An operation built twice is one node: its gradient counts twice. */
+/* An operation that is built twice is one node, and its gradient counts twice. */
 static ch_node *build_made_twice(ch_graph *g, ch_node *const *p) {
   ch_node *once = ch_op_linear(g, p[0], p[1], NULL), *twice = ch_op_linear(g, p[0], p[1], NULL);
   if (once != twice) return NULL;
   return ch_op_swiglu(g, once, twice);
 }
 
-/* A block in miniature: norms, a shared weight used twice, residuals, SwiGLU. */
+/* Builds a small block: norms, a shared weight used twice, residuals, SwiGLU. */
 static ch_node *build_block(ch_graph *g, ch_node *const *p) {
   ch_node *x = p[0];
   for (int i = 0; i < 2; i++) {
@@ -192,7 +194,7 @@ static const gradient_case cases[] = {
 
 static gradient_cases all = {cases, sizeof cases / sizeof *cases};
 
-/* A value of the graph that no parameter leads to. */
+/* Tests a value of the graph that does not depend on any parameter. */
 static void run_inputs(ch_graph *graph, ch_node *root, const void *const *inputs, int64_t count,
                        double *value) {
   ch_plan *plan;

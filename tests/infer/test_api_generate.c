@@ -1,4 +1,5 @@
-/* Writing texts through the public interface: stop strings wherever tokens part, why a text ends, probabilities. */
+/* Tests writing texts through the public interface: stop strings across token boundaries, why a text ends,
+ * probabilities. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,7 +70,7 @@ static bool note(const ch_token_probability *token, const ch_token_probability *
   return !p->stop_after || p->count < p->stop_after;
 }
 
-/* The likeliest tokens after the prompt; `text` has the other options. */
+/* Writes the likeliest tokens after the prompt; `text` has the other options. */
 static ch_status write_greedy(ch_batch_text *text, page *p) {
   ch_sampler greedy;
   ch_sampler_defaults(&greedy, 0);
@@ -87,7 +88,7 @@ static ch_status write_greedy(ch_batch_text *text, page *p) {
 
 /* --- stop strings ------------------------------------------------------------------------------------------- */
 
-/* Every stretch of the text as a stop string: most of them begin and end inside tokens, and span several. */
+/* Uses every stretch of the text as a stop string. Most begin and end inside tokens and span several. */
 static void the_text_ends_before_a_stop_string_wherever_tokens_part(void **state) {
   (void)state;
   static page whole, cut;
@@ -304,7 +305,7 @@ static void impossible_wishes_are_refused_before_anything_is_fed(void **state) {
 
 /* --- probabilities ------------------------------------------------------------------------------------------ */
 
-/* Softmax in its plainest form. */
+/* Returns a log probability by softmax in its plainest form. */
 static double plain_log_probability(const float *logits, int32_t token) {
   long double sum = 0;
   for (int i = 0; i < V; i++) sum += expl((long double)logits[i] - (long double)logits[token]);
@@ -354,7 +355,7 @@ static bool refuse(const char *text, size_t size, void *user) {
   return false;
 }
 
-/* Those that the token sink is told, and that the session holds: fed again, they give what was written. */
+/* Checks that text.ids receives the ids that the token sink got, and that a second call appends to them. */
 static void the_ids_of_a_text_are_kept_for_those_who_ask(void **state) {
   (void)state;
   enum { COUNT = 12 };

@@ -1,5 +1,5 @@
-/* Sessions through the public interface: logits of all positions, uneven sequences, truncating, copying, forking,
-   progress, end tokens, text with special tokens. */
+/* Tests sessions through the public interface: logits of all positions, uneven sequences, truncating,
+ * copying, forking, progress, end tokens, text with special tokens. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -242,8 +242,8 @@ static bool look(int64_t done, int64_t total, void *user) {
   return !w->stop_at || done < w->stop_at;
 }
 
-/* Passes of a prompt have 512 tokens at most, so the model, made for 512, must be given more room than that: positions
-   are rotary and go on. */
+/* A pass reads at most 512 tokens of a prompt, so a prompt of several passes exceeds the 512 that the model
+   was made for. Sessions need more room, and rotary positions continue beyond. */
 enum { LONG = 1700 };
 
 static void a_long_prompt_reports_and_can_be_cancelled_and_resumed(void **state) {
@@ -283,7 +283,8 @@ static bool refuse(int64_t done, int64_t total, void *user) {
   return false;
 }
 
-/* With so many sequences the first pass alone takes much longer than the library waits before it asks. */
+/* With this many sequences, even the first pass is much longer than the library's interval between progress
+   callbacks. */
 static void a_pass_that_takes_long_is_cancelled_within(void **state) {
   (void)state;
   enum { MANY = 96, LENGTH = 511 };

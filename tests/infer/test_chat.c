@@ -1,4 +1,5 @@
-/* Chats, texts that come piece by piece, and texts whose parts may have special tokens: with a tokenizer of bytes. */
+/* Tests chats, texts that arrive in pieces, and texts in which only some parts may contain special tokens,
+ * with a tokenizer of bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +34,7 @@ static int close_all(void **state) {
 
 /* --- pieces ------------------------------------------------------------------------------------------------------ */
 
-/* Puts the tokens of `text` one by one. What was released is in `got`, with '|' behind every token's part. */
+/* Feeds the tokens of `text` one by one. `got` has the released text, with '|' after every token's part. */
 static int32_t stream_of(const char *text, const char *const *stops, int32_t count, char got[256]) {
   ch_text_stream *stream;
   ch_ids ids = {0};
@@ -71,7 +72,7 @@ static void bytes_that_are_no_character_are_released_at_the_end(void **state) {
   const char *piece;
   size_t size;
   int32_t stop,
-      half = ch_tokenizer_find(tokenizer, "\xc3\x83", 2); /* the letter that stands for the byte 0xc3 */
+      half = ch_tokenizer_find(tokenizer, "\xc3\x83", 2); /* the letter that encodes the byte 0xc3 */
   assert_true(half >= 0);
   assert_int_equal(ch_text_stream_new(tokenizer, NULL, 0, 0, &stream, NULL), CH_OK);
   assert_int_equal(ch_text_stream_put(stream, half, &piece, &size, &stop, NULL), CH_OK);

@@ -1,4 +1,5 @@
-/* Sessions that move between threads with other OpenMP settings: each keeps the threads that it was planned for. */
+/* Tests sessions that move between threads with other OpenMP settings: each uses the number of threads that
+ * it was planned for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,7 +49,8 @@ static ch_session *create(int32_t threads) {
   return session;
 }
 
-/* A prompt at once, then tokens one by one; before each call OpenMP is told another number of threads. */
+/* A job feeds a prompt at once, then tokens one by one. OpenMP gets another number of threads before each
+   call. */
 typedef struct job {
   ch_session *session;
   const int *settings; /* numbers of threads, ended by 0 */
@@ -75,7 +77,7 @@ static void *run(void *given) {
   return NULL;
 }
 
-/* The logits of a session that was created under `created` threads and then run in another thread. */
+/* Returns the logits of a session that is created under `created` threads and then used in another thread. */
 static void moved(int created, int32_t threads, const int *settings, float *logits) {
   pthread_t thread;
   job j = {.settings = settings};

@@ -1,5 +1,5 @@
-/* The spectral parametrisation: what products of matrices start as beside a dense matrix, how rates move with the
- * width, and which tensors have the standard one. */
+/* Tests the spectral parametrisation: how large products of matrices start compared with a dense matrix, how
+ * learning rates change with the width, and which tensors have the standard one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,7 +42,7 @@ static void near(double got, double expected) {
 #define Q "model.layers.1.self_attn.q_proj"
 #define O "model.layers.1.self_attn.o_proj"
 
-/* The variance of an element of B A, whose factors are independent, is rank var(B) var(A). */
+/* Returns the variance of an element of B A, whose factors are independent: rank var(B) var(A). */
 static double product_variance(const ch_param *a, const ch_param *b) {
   return (double)a->shape[0] * a->std * a->std * b->std * b->std;
 }
@@ -84,8 +84,8 @@ static void products_and_combinations_start_like_the_dense_matrix(void **state) 
   ch_params_free(&common);
 }
 
-/* An Adam step moves elements by about the rate. A row of `inputs` such changes, all of one sign, moves an output by
-   rate times inputs times the size of an input. */
+/* A step of Adam moves elements by about the learning rate. A row of `inputs` such changes, all of one sign,
+   moves an output by the rate times `inputs` times the size of an input. */
 static void a_step_changes_outputs_by_the_same_amount_at_every_width(void **state) {
   (void)state;
   ch_params narrow = declared(SPECTRAL "\"attention\": {\"type\": \"gqa\"}", 32);
@@ -124,7 +124,7 @@ static void gates_of_mla_multiply_by_about_one(void **state) {
   ch_params_free(&params);
 }
 
-/* LayerNorm divides the scale of expansion and gate out: both learn at twice the rate. */
+/* LayerNorm divides the scale of expansion and gate out, so both learn at twice the rate. */
 static void what_a_norm_follows_learns_faster(void **state) {
   (void)state;
 #define GATED                                                                                                \

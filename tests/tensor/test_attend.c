@@ -1,7 +1,9 @@
-/* Streaming attention, forward: against naive attention in double, for all tables, shapes, masks and state types. */
+/* Tests streaming attention, forward, against naive attention in double, for all tables, shapes, masks and
+ * state types. */
 #include "tensor/attend_testing.h"
 
-/* The keys in three spans, each going on from the one before: the same as all at once. */
+/* Attends over the keys in three spans, each continuing the one before. The result equals that of all keys at
+   once. */
 static void forward_by_spans(const attend_data *d, ch_attend args, const ch_kernels *kernels) {
   test_scratch scratch;
   args.scratch = open_scratch(&scratch, kernels, &args, false, 3);
@@ -15,7 +17,7 @@ static void forward_by_spans(const attend_data *d, ch_attend args, const ch_kern
   close_scratch(&scratch, describe(&d->shape));
 }
 
-/* Twice with each number of threads on each table. */
+/* Runs the case twice with each number of threads on each table. */
 static void check_forward(ch_random *random, attend_case c) {
   attend_data *d = make_attend_data(random, c);
   int usual_threads = omp_get_max_threads();
@@ -97,8 +99,8 @@ static void decoding_shapes_are_right(void **state) {
     }
 }
 
-/* Every number of query heads on a key head that one register tile, or several, support; heads of whole vectors or
-   not, blocks that fill their tiles or not, dimensions of one piece or two. */
+/* Tests every number of query heads per key head that one or several register tiles support. Heads are whole
+   vectors or not, tiles are full or not, dimensions have one piece or two. */
 static void every_size_of_a_group_is_right(void **state) {
   (void)state;
   ch_random random;
@@ -117,8 +119,8 @@ static void every_size_of_a_group_is_right(void **state) {
     }
 }
 
-/* Keys whose last elements are in other memory: decoding with one query head on a key head, with several, and
-   prefill. */
+/* The last elements of the keys are in other memory: decoding with one query head per key head, with several,
+   and prefill. */
 static void keys_of_two_parts_are_right(void **state) {
   (void)state;
   ch_random random;
@@ -138,7 +140,8 @@ static void keys_of_two_parts_are_right(void **state) {
   }
 }
 
-/* Many query heads on one wide key head whose first elements are the value: the absorbed form of latent attention. */
+/* Tests many query heads on one wide key head whose first elements are the value: the absorbed form of latent
+   attention. */
 static void decoding_from_latents_is_right(void **state) {
   (void)state;
   ch_random random;
@@ -154,7 +157,8 @@ static void decoding_from_latents_is_right(void **state) {
   }
 }
 
-/* Heads of BF16 that 8 to 16 query heads share: of one part or two, pairs of elements left over, other values. */
+/* Tests heads in BF16 that 8 to 16 query heads share: in one part or two, with odd numbers of elements, with
+   separate values. */
 static void shared_states_of_16_bits_are_right(void **state) {
   (void)state;
   ch_random random;
@@ -172,8 +176,8 @@ static void shared_states_of_16_bits_are_right(void **state) {
   }
 }
 
-/* One query head on a head of keys: heads in fours and what is left of them, sizes that loops are made for and others,
-   tokens in fours and what is left, blocks on end, every type with every other. */
+/* Tests heads of keys with one query head each: groups of four heads or tokens and remainders, sizes with
+   special loops and others, several blocks, every type with every other. */
 static void heads_of_their_own_are_right(void **state) {
   (void)state;
   ch_random random;
@@ -199,7 +203,7 @@ static void heads_of_their_own_are_right(void **state) {
   }
 }
 
-/* Block-quantised heads that several query heads share. */
+/* Tests block-quantised heads that several query heads share. */
 static void shared_blocks_are_right(void **state) {
   (void)state;
   ch_random random;
@@ -258,8 +262,9 @@ static void random_shapes_masks_and_types_are_right(void **state) {
   }
 }
 
-/* Where products may round what they multiply, given what is exact in BF16: weights alone are then rounded. Dimensions
-   and tokens that leave half a pair, states of both types, of one part or two, produced or in place. */
+/* Products may round their factors here, and the inputs are exact in BF16, so only the weights are rounded.
+   Dimensions and numbers of tokens are odd; states have both types, one part or two, and are produced or in
+   place. */
 static void rounded_products_are_right(void **state) {
   (void)state;
   ch_random random;
@@ -316,7 +321,8 @@ static void a_query_that_sees_no_key_gets_zeros(void **state) {
   }
 }
 
-/* Queries begin … end-1 of the case's only sequence, after the tokens before them, copied into `out`. */
+/* Runs queries begin … end-1 of the case's only sequence, after the tokens before them, and copies the result
+   into `out`. */
 static void run_chunk(const attend_data *d, const ch_kernels *kernels, const ch_attend *whole, int64_t begin,
                       int64_t end, char *out) {
   const attend_case *c = &d->shape;

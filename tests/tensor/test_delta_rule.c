@@ -1,10 +1,11 @@
-/* The gated delta rule and its short convolutions, on every table, against their recurrences. */
+/* Tests the gated delta rule and its short convolutions, on every table, against their recurrences. */
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 
 static ch_random randomness;
 
-/* Sizes of a case; the state is kept where `split` is above 0: so many tokens are read in a first call. */
+/* The sizes of a case. If `split` is above 0, a first call reads that many tokens and a second continues from
+   its state. */
 typedef struct rule {
   int64_t sequences, length, heads, value_heads, key_dim, value_dim, split;
   bool documents;
@@ -26,7 +27,7 @@ static void sizes_of(const rule *r, int64_t sizes[OPERANDS]) {
 
 /* --- the recurrence ----------------------------------------------------------------------------------------- */
 
-/* One token: S = a S, then S += k (b (v - S^T k))^T, then o = S^T q. */
+/* Processes one token: S = a S, then S += k (b (v - S^T k))^T, then o = S^T q. */
 static void recur(const rule *r, const double *q, const double *k, const double *v, double decay, double beta,
                   double *state, double *out) {
   for (int64_t i = 0; i < r->key_dim * r->value_dim; i++) state[i] *= decay;
@@ -41,7 +42,7 @@ static void recur(const rule *r, const double *q, const double *k, const double 
   }
 }
 
-/* Outputs in the shape of v, and the states after the last token. */
+/* Computes outputs in the shape of v, and the states after the last token. */
 static void recurrence(const rule *r, const double *const in[OPERANDS], double *out, double *states) {
   const int64_t size = r->key_dim * r->value_dim;
   memset(states, 0, (size_t)(r->sequences * r->value_heads * size) * sizeof *states);
@@ -75,7 +76,7 @@ static void *poisoned(size_t bytes) {
   return memset(memory, 0xff, bytes);
 }
 
-/* A whole pass that keeps nothing. */
+/* Runs a whole pass without storing a state. */
 static void call_forward(const ch_kernels *kernels, void *const *in, void **out, void *unused,
                          const void *data) {
   ch_delta_rule a = describe(data);
@@ -86,7 +87,8 @@ static void call_forward(const ch_kernels *kernels, void *const *in, void **out,
   free(a.scratch);
 }
 
-/* Two passes of one sequence, the second behind the state of the first: the output, and the last state. */
+/* Runs a sequence in two passes, the second from the state of the first. Gives the output and the last
+   state. */
 static void call_split(const ch_kernels *kernels, void *const *in, void **out, void *unused,
                        const void *data) {
   const rule *r = data;
@@ -113,7 +115,7 @@ static void call_split(const ch_kernels *kernels, void *const *in, void **out, v
   }
 }
 
-/* in[OPERANDS]: the gradient of the output. */
+/* Runs the backward pass; in[OPERANDS] is the gradient of the output. */
 static void call_backward(const ch_kernels *kernels, void *const *in, void **out, void *unused,
                           const void *data) {
   const rule *r = data;
@@ -150,7 +152,8 @@ static const rule rules[] = {{1, 1, 1, 1, 3, 5, 0, false, NULL},    {2, 7, 2, 2,
                              {2, 65, 1, 1, 5, 3, 0, true, NULL},    {1, 150, 2, 4, 19, 33, 0, false, NULL},
                              {2, 150, 1, 2, 32, 48, 0, true, NULL}, {3, 200, 2, 2, 7, 40, 0, true, NULL}};
 
-/* Keys of length 1, decays mostly slow and sometimes near zero, steps between 0 and 2; documents of uneven lengths. */
+/* Fills in keys of length 1, decays that are mostly slow and sometimes near zero, steps between 0 and 2, and
+   documents of uneven lengths. */
 static void fill(rule *r, double *in[OPERANDS]) {
   int64_t sizes[OPERANDS];
   sizes_of(r, sizes);
@@ -207,7 +210,7 @@ static void chunks_are_the_recurrence(void **state) {
   }
 }
 
-/* Wherever a text is cut, be it into single tokens or chunks. */
+/* Cuts a text anywhere, also into single tokens or chunks. */
 static void a_state_goes_on_where_it_was_left(void **state) {
   (void)state;
   static const int64_t splits[] = {1, 3, 10, 63, 64, 65, 70};
@@ -246,7 +249,8 @@ static double objective(const rule *r, const double *const in[OPERANDS], const d
   return sum;
 }
 
-/* Of every operand some elements, and those near the ends of chunks; k and beta are added to `old`. */
+/* Compares some elements of every operand with differences, among them those near the ends of chunks. k and
+   beta are added to `old`. */
 static void compare_with_differences(const rule *r, double *const in[OPERANDS], const double *weights,
                                      void *const got[OPERANDS], const double *const old[OPERANDS]) {
   int64_t sizes[OPERANDS];
@@ -315,7 +319,7 @@ typedef struct conv {
   bool weighted, documents;
 } conv;
 
-/* The tokens that token t of a document from `start` on sees, its own with the last tap. */
+/* Returns the tokens that token t of a document from `start` on sees; its own has the last tap. */
 static double filtered(const conv *c, const double *x, const double *weight, int64_t row, int64_t channel,
                        int64_t start) {
   double z = 0;
@@ -352,7 +356,7 @@ static int32_t *starts_of(const conv *c) {
   return starts;
 }
 
-/* Forward, and backward from in[2]: y, dx (added) and dw. */
+/* Runs the forward pass, and the backward pass from in[2]: y, dx (added) and dw. */
 static void call_conv(const ch_kernels *kernels, void *const *in, void **out, void *unused,
                       const void *data) {
   const conv *c = data;
@@ -370,7 +374,7 @@ static void call_conv(const ch_kernels *kernels, void *const *in, void **out, vo
   free(a.scratch), free(starts);
 }
 
-/* In two calls, the second of which begins from what the first one keeps. */
+/* Runs two calls; the second starts from the state that the first one stores. */
 static void call_conv_split(const ch_kernels *kernels, void *const *in, void **out, void *unused,
                             const void *data) {
   const conv *c = data;

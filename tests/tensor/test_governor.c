@@ -1,5 +1,5 @@
-/* The governor on simulated machines: how long a step takes with so many workers, and whether threads wait for a
-   processor, are functions. */
+/* Tests the governor on simulated machines: functions say how long a step is with so many workers, and
+ * whether threads wait for a processor. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <math.h>
@@ -10,7 +10,7 @@
 
 #include "tensor/governor.h"
 
-/* Seconds of a step of `work` seconds for one thread. */
+/* Returns the seconds of a step that has `work` seconds for one thread. */
 typedef double (*machine)(double work, int workers);
 
 static double idle(double work, int workers) {
@@ -22,7 +22,7 @@ static double busy(double work, int workers) {
   return workers > 1 ? 5 * work : work;
 }
 
-/* Neighbours slow all threads down alike. */
+/* Neighbours slow all threads down equally. */
 static double loud(double work, int workers) {
   return 1.4 * work / workers;
 }
@@ -36,7 +36,7 @@ static double swinging(double work, int workers) {
   return taken;
 }
 
-/* The system gives the process one processor's time, and does not say so. */
+/* The system limits the process to the time of one processor, without saying so. */
 static double rationed(double work, int workers) {
   return workers > 1 ? 1.6 * work : work;
 }
@@ -59,7 +59,7 @@ typedef struct world {
   double now;
 } world;
 
-/* Runs steps for so many seconds; the share of the time that they took with `workers`. */
+/* Runs steps for so many seconds. Returns the share of that time in steps with `workers`. */
 static double share_with(world *w, machine m, double work, double seconds, int workers) {
   double end = w->now + seconds, with = 0;
   while (w->now < end) {
@@ -132,7 +132,7 @@ static void what_comes_into_the_way_is_answered_at_once(void **state) {
   assert_true(share_with(&w, busy, 200e-6, 1, 1) > 0.8);
 }
 
-/* Trials that change nothing cost little, however long a step is. */
+/* Trials that change nothing cost little, whatever the length of a step. */
 static void all_threads_work_beside_loud_neighbours(void **state) {
   (void)state;
   static const double work[] = {20e-6, 300e-6, 5e-3, 0.2, 2};
@@ -143,7 +143,7 @@ static void all_threads_work_beside_loud_neighbours(void **state) {
   }
 }
 
-/* Nobody waits for a processor: what else changes the speed of the machine is no reason for fewer threads. */
+/* If nothing waits for a processor, changes in the machine's speed are no reason for fewer threads. */
 static void all_threads_work_where_the_speed_swings(void **state) {
   (void)state;
   static const double work[] = {20e-6, 300e-6, 5e-3, 0.2};

@@ -1,5 +1,5 @@
-/* When a gradient is final: reported once per trainable parameter and step, in the last micro-batch, with the value
- * that the update takes. */
+/* Tests that a gradient is reported as final once per trainable parameter and step, in the last micro-batch,
+ * with the value that the update uses. */
 #include "training.h"
 
 #include "preset_config.h"
@@ -7,7 +7,7 @@
 
 enum { STEPS = 2 };
 
-/* Observed steps of one trainer. */
+/* The observed steps of one trainer. */
 typedef struct watch {
   const char *name;
   int64_t micro_batches; /* of a step */
@@ -29,7 +29,7 @@ static void on_final(void *context, int parameter) {
   memcpy(w->copies[parameter], gradient->data, ch_tensor_bytes(gradient));
 }
 
-/* The update leaves gradients as they are. */
+/* Checks that the update does not change gradients. */
 static void check_step(watch *w) {
   const ch_parameter_set *set = &w->trainer->set;
   for (int p = 0; p < w->params; p++) {
@@ -70,7 +70,7 @@ static void check(const char *name, const ch_config *config, const ch_train_opti
   ch_trainer_free(unwatched);
 }
 
-/* One micro-batch; several, with and without recomputed activations; and products of BF16. */
+/* Checks one micro-batch, several with and without recomputed activations, and products in BF16. */
 static void check_all_ways(const char *name, const ch_config *config) {
   ch_train_options options = test_options(STEPS);
   options.warmup = 0;

@@ -1,5 +1,5 @@
-/* Ranks that train one model hold the bits of one process that trains it alone; where one fails, none makes the
-   step. */
+/* Tests training over ranks: the result has the same bits as training in one process. If one rank fails, no
+ * rank makes the step. */
 #include "training.h"
 
 #include "preset_config.h"
@@ -8,7 +8,7 @@
 
 enum { STEPS = 3, NOT_AT_ALL = -1 };
 
-/* One training over ranks, and what is wrong with one of them. */
+/* One training run over ranks, and the failure of one of them. */
 typedef struct job {
   const char *name;
   ch_config config;
@@ -22,7 +22,7 @@ typedef struct job {
   bool text_ends, weight_is_nan;
   int asks_before_stop; /* NOT_AT_ALL: never asks to stop */
   ch_status expected;
-  /* What comes of it: */
+  /* Results: */
   ch_trainer *trainers[MOST_RANKS];
   ch_step_report reports[MOST_RANKS];
   ch_status status[MOST_RANKS];
@@ -30,7 +30,7 @@ typedef struct job {
   ch_error errors[MOST_RANKS];
 } job;
 
-/* The text and the wishes of one rank. */
+/* The text of one rank, and when it asks to stop. */
 typedef struct rank_place {
   job *job;
   int rank;
@@ -62,7 +62,8 @@ static bool stops(void *context) {
   return place->asked++ >= place->job->asks_before_stop;
 }
 
-/* Bytes that a rank sends for tables that are divided by columns, in a training step of so many micro-batches. */
+/* Returns the bytes that a rank sends for tables that are divided by columns, in a training step of so many
+   micro-batches. */
 static double bytes_of_shards(const ch_shards *shards, int64_t micro_batches) {
   if (shards->count == 0) return 0;
   double own = (double)micro_batches / shards->set->ranks, others = (double)micro_batches - own, bytes = 0;
@@ -76,7 +77,7 @@ static double bytes_of_shards(const ch_shards *shards, int64_t micro_batches) {
   return bytes + (double)((shards->set->ranks - 1) * shards->set->squares_each) * (double)sizeof(double);
 }
 
-/* The bytes that a rank sends in a training step. */
+/* Returns the bytes that a rank sends in a training step. */
 static double bytes_of_a_step(const ch_relay *relay) {
   const ch_parameter_set *set = relay->set;
   int rank = ch_own_rank(relay->ranks), ranks = ch_rank_count(relay->ranks);
@@ -136,7 +137,7 @@ static void free_job(job *j) {
   for (int r = 0; r < MOST_RANKS; r++) ch_trainer_free(j->trainers[r]);
 }
 
-/* Trains alone; the trainer is index 0 of the job. */
+/* Trains in one process; its trainer is index 0 of the job. */
 static void run_alone(job *j) {
   j->status[0] = train(j, NULL, 0);
   if (j->status[0] != CH_OK) fail_msg("%s: %s", j->name, j->errors[0].message);
@@ -155,7 +156,8 @@ static void assert_same_report(const ch_step_report *a, const ch_step_report *b)
                         (size_t)(b->expert_layers * b->experts) * sizeof *b->expert_load);
 }
 
-/* A rank's part of a group has the bits of the whole tensor, and every element has one owner. */
+/* Checks that a rank's part of a group has the bits of the whole tensor, and that every element has one
+   owner. */
 static void assert_same_pieces(const job *over, int ranks, const ch_trainer *alone,
                                ch_parameter_group group) {
   const ch_parameter_set *all = &alone->set;
@@ -175,7 +177,7 @@ static void assert_same_pieces(const job *over, int ranks, const ch_trainer *alo
   }
 }
 
-/* The weights that graphs read on every rank: the weights of one process, whole, or rounded. */
+/* Checks that the weights in the graphs of a rank are those of one process, whole or rounded. */
 static void assert_same_weights(const ch_trainer *rank, const ch_trainer *alone) {
   for (int p = 0; p < alone->params.count; p++) {
     const ch_tensor *weight = &rank->set.weights[p], *whole = &alone->set.weights[p];
@@ -292,7 +294,7 @@ static ch_config config_with_gates(void) {
   return config;
 }
 
-/* Elements of all tensors that are stored in one way. */
+/* Returns the elements of all tensors that are stored in one way. */
 static size_t elements_of(const ch_trainer *trainer, ch_keeping keeping) {
   size_t count = 0;
   for (int p = 0; p < trainer->params.count; p++)
@@ -305,7 +307,7 @@ static void assert_about(size_t bytes, double expected, size_t slack) {
     fail_msg("%zu bytes where about %.0f were expected", bytes, expected);
 }
 
-/* Moments and masters of a rank fall as 1 / n, and with them all of a divided table. */
+/* Checks that a rank's moments and master weights shrink as 1 / n, and with them all of a divided table. */
 static void check_memory(ch_dtype dtype, int ranks) {
   ch_config config = config_with_gates();
   config.tie_word_embeddings = false;
@@ -392,7 +394,7 @@ static void as_many_bytes_travel_as_the_formula_says(void **state) {
 
 /* --- checkpoints -------------------------------------------------------------------------------------------- */
 
-/* The two files differ in the seconds that training took, at most. */
+/* Checks that the two files differ at most in the seconds of training. */
 static void assert_same_checkpoint(const char *directory, const char *a, const char *b) {
   const char *names[2] = {a, b};
   char *texts[2];
@@ -445,7 +447,7 @@ static void a_checkpoint_goes_on_with_any_number_of_ranks(void **state) {
 
 /* --- failures ----------------------------------------------------------------------------------------------- */
 
-/* All ranks have one message and the state before the step; the next attempt succeeds. */
+/* Checks that all ranks fail with the same message and that none makes the step. */
 static void check_failure(job *j, int ranks, int64_t steps_done, ch_status expected, const char *sentence) {
   run_ranks(ranks, train_rank, j);
   for (int r = 0; r < ranks; r++) {
@@ -488,7 +490,7 @@ static void where_the_loss_of_one_is_not_finite_no_rank_makes_the_step(void **st
   }
 }
 
-/* At every place of a step where a rank asks whether to stop. */
+/* Stops at every place of a step where a rank checks for a stop. */
 static void where_one_is_stopped_no_rank_makes_the_step(void **state) {
   (void)state;
   ch_train_options options = ranks_options(6, 1);

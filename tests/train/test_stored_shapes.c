@@ -1,5 +1,5 @@
-/* Training compressed models: a model whose residuals and numbers of atoms only its tensors say goes on from its
- * directory, is saved, resumed and exported with them. */
+/* Tests training of compressed models. A model whose tensors alone give the ranks of residuals and the
+ * numbers of atoms is trained from its directory, saved, resumed and exported with them. */
 #include "training.h"
 
 #include "infer/model.h"
@@ -9,7 +9,7 @@
 static const char dictionary[] = "model.dictionary.0.q_proj.atoms",
                   residual[] = "model.layers.1.self_attn.q_proj.residual.a.weight";
 
-/* A model of two layers: q_proj of one atom of two layers, a residual in layer 1 alone. */
+/* Writes a model of two layers: q_proj has one atom for both, and only layer 1 has a residual. */
 static void write_model(const char *directory, ch_config *config) {
   ch_known_shape rows[] = {{dictionary, 3, {1, 32, 32}}, {residual, 2, {3, 32}}};
   ch_known_shapes known = {rows, 2};

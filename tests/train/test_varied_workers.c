@@ -1,5 +1,6 @@
-/* Training while other programs take processors: the number of workers changes from step to step, and every model has
- * the bits that it has with all threads at all times. So has one that is trained in two parts. */
+/* Tests training while other programs use the processors: the number of workers changes from step to step,
+ * and every model has the same bits as with all threads throughout. So has a model that is trained in two
+ * parts. */
 #include <omp.h>
 
 #include "training.h"
@@ -8,7 +9,8 @@
 
 enum { THREADS = 4, STEPS = 4, HALFWAY = 2 };
 
-/* Wide enough for kernels to divide their work, and for products of every kind to go to the library. */
+/* Returns a config wide enough for kernels to divide their work and for products of every kind to go to the
+   library. */
 static ch_config wide_config(const char *preset) {
   ch_shape_wishes wishes = {
       .vocab = TEST_VOCABULARY, .layers = 4, .hidden = 64, .heads = 4, .context = TEST_CONTEXT};
@@ -75,7 +77,7 @@ static void every_preset_keeps_its_bits(void **state) {
   remove_directory(directory);
 }
 
-/* With few tokens an expert, most of its products are of sizes that come once. */
+/* With few tokens per expert, most products have sizes that occur once. */
 static void experts_keep_their_bits(void **state) {
   (void)state;
   static const ch_balance balances[] = {CH_BALANCE_LOSS_FREE, CH_BALANCE_AUX};

@@ -1,7 +1,7 @@
-/* Lists of configurations, and what every one of them is checked for: one program a family of mechanisms.
+/* Lists of configurations, and the tests that run over them. There is one program per family of mechanisms.
  *
- * A family's test fills a list and hands it to run_combinations. Every property of properties.h is then a test over all
- * of the list; what fails is named by its configuration. */
+ * A family's test fills a list and passes it to run_combinations. Every property of properties.h becomes a
+ * test over the whole list. A failure names its configuration. */
 #ifndef TESTS_ATTENTION_COMBINATIONS_H
 #define TESTS_ATTENTION_COMBINATIONS_H
 
@@ -34,18 +34,19 @@ void add_combination_of(combination_list *list, int64_t sequences, int64_t lengt
 /* Like add_combination, with `count` sizes from a checkpoint, which must outlive the list. */
 void add_combination_stored(combination_list *list, const reference_stored *stored, int count,
                             const char *sizes, const char *type, const char *attention);
-/* A dozen of the list's configurations again, with windows and sinks of every kind. */
+/* Adds a dozen of the list's configurations again, with windows and sinks of every kind. */
 void add_windows(combination_list *list);
-/* All texts "a, b" of an a of the first and a b of the second list (NULL-terminated; "" adds nothing). */
+/* Lists all texts "a, b" of an `a` from the first list and a `b` from the second. Lists are NULL-terminated;
+   "" adds nothing. */
 typedef struct crossing {
   char text[COMBINATION_TEXT];
 } crossing;
 int cross(const char *const *first, const char *const *second, crossing *out, int most);
 
-/* Runs every property over the list as cmocka tests; returns how many failed. */
+/* Runs every property over the list as cmocka tests. Returns the number of failures. */
 int run_combinations(const combination_list *list);
-/* The same for those properties alone that compare what models compute, plainly and from the cache. They change no
-   weights and look into no cache. */
+/* Runs only the properties that compare the results of models, with and without the cache. They change no
+   weights and do not inspect the cache. */
 int run_values_of_combinations(const combination_list *list);
 
 #endif

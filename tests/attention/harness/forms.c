@@ -26,7 +26,8 @@ static bool has_run(const ch_profile *profile, const char *operation) {
   return false;
 }
 
-/* Half at once, the rest token by token; nothing is made of atoms or factors on the way in the form for serving. */
+/* Feeds half of the tokens at once and the rest one by one. A form for serving must not compose matrices from
+   atoms or factors in a step. */
 static void check_decoding(const specimen *s, const ch_materialised_model *form, bool written_out) {
   ch_session_options options = {
       .sequences = 1, .context = s->length, .chunk = s->length, .cache = ch_cache_of(CH_F32)};

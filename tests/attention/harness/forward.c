@@ -1,4 +1,4 @@
-/* Whole passes: the graph against the definition, documents packed into one sequence. */
+/* Checks whole passes: the graph against the definition, and documents packed into one sequence. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,8 +30,8 @@ void check_definition(laboratory *lab, const specimen *s) {
   free(losses);
 }
 
-/* Two documents in each sequence, of other lengths in each; the second equals itself alone, wherever it stands, as all
-   positions are relative. */
+/* Packs two documents into each sequence, with a different split in each. The second must give the same
+   logits as on its own, because all positions are relative. */
 void check_documents(laboratory *lab, const specimen *s) {
   if (s->length < 3) return;
   int64_t rows = s->sequences * s->length, count = rows * s->vocab;

@@ -1,4 +1,5 @@
-/* Gradients in double: along a random direction of every tensor they equal central differences of the loss. */
+/* Checks gradients in double: along a random direction of every tensor they equal central differences of the
+ * loss. */
 #include <math.h>
 #include <omp.h>
 #include <stdio.h>
@@ -34,7 +35,7 @@ static void free_gradients(gradient_set *set) {
   free(set->place);
 }
 
-/* A bias that only the choice of experts sees, and no loss is a smooth function of. */
+/* Returns false for the bias that affects only the choice of experts: no loss is a smooth function of it. */
 static bool has_gradient(const char *name) {
   return !strstr(name, "e_score_correction_bias");
 }
@@ -79,7 +80,7 @@ static ch_runner *new_runner(const specimen *s, laboratory *lab, bool trainable,
   return runner;
 }
 
-/* Moves the tensor by step * direction; `kept` holds its original. */
+/* Returns the loss with the tensor at `kept` + step * direction, and restores the tensor. */
 static double moved_loss(const specimen *s, ch_runner *runner, int p, const double *kept,
                          const double *direction, double step) {
   int64_t count = ch_param_count(&s->params.rows[p]);

@@ -1,7 +1,6 @@
-/* Caches of 16 bits and block-quantised ones, held against the definition in two halves: every state that a token left
- * is the nearest that its format can say to what the definition leaves there; and what is read is what the definition
- * makes of the states as they are stored. No tolerance is left to rounding: a state that lies between two steps may
- * become either. */
+/* Checks caches of 16 bits and block-quantised ones against the definition, in two halves. Every stored state
+ * must be the value of its format that is nearest to the state in the definition; near a tie it may be either
+ * neighbour. The logits must be those that the definition computes from the stored states. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -33,13 +32,13 @@ static double from_bf16(const unsigned char *bytes) {
   return (double)x;
 }
 
-/* The step between numbers of a float format near x. */
+/* Returns the step between numbers of a float format near x. */
 static double step_near(double x, int mantissa, int least) {
   int exponent = x == 0 ? least : ilogb(x);
   return ldexp(1, (exponent < least ? least : exponent) - mantissa);
 }
 
-/* The distance of x from the nearest of scale * (low ... high). */
+/* Returns the distance of x from the nearest of scale * (low ... high). */
 static double off_steps(double x, double scale, double low, double high) {
   double q = scale == 0 ? 0 : fmin(fmax(nearbyint(x / scale), low), high);
   return fabs(scale * q - x);
@@ -47,7 +46,8 @@ static double off_steps(double x, double scale, double low, double high) {
 
 /* --- one token's part --------------------------------------------------------------------------------------- */
 
-/* Reads what is stored of x [width], which becomes that; says whether it is as near as can be. */
+/* Reads the stored values into x [width]. Returns true if each is as near to the old x as the format
+   allows. */
 static bool read_floats(const unsigned char *stored, ch_dtype dtype, double *x, int64_t width, double open) {
   bool near = true;
   for (int64_t i = 0; i < width; i++) {
@@ -59,7 +59,7 @@ static bool read_floats(const unsigned char *stored, ch_dtype dtype, double *x, 
   return near;
 }
 
-/* The error in squares of ggml's way: the value of largest magnitude becomes -8. */
+/* Returns the squared error of ggml's method: the value of largest magnitude becomes -8. */
 static double squares_of_fours(const double *x, int64_t count) {
   double extreme = 0, sum = 0;
   for (int64_t i = 0; i < count; i++)

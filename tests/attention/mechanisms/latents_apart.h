@@ -1,5 +1,5 @@
-/* Latent attention whose keys and values have latents of their own, or one of them none: what mla.c takes from here
- * where the configuration says so. */
+/* Latent attention with separate latents for keys and for values, or with a latent for only one of them.
+ * mla.c uses it if the configuration says so. */
 #ifndef TESTS_ATTENTION_LATENTS_APART_H
 #define TESTS_ATTENTION_LATENTS_APART_H
 
@@ -11,7 +11,7 @@ static bool latents_are_apart(const reference_config *c) {
   return c->key_latent > 0 || c->value_latent > 0;
 }
 
-/* Rows of a and of b side by side, or with `back` out of them. */
+/* Joins rows of a and of b, or with `back` splits them again. */
 static void part_rows(const reference_run *run, double *joined, double *a, int64_t a_width, double *b,
                       int64_t b_width, bool back) {
   for (int64_t t = 0; t < run->length; t++) {
@@ -23,7 +23,7 @@ static void part_rows(const reference_run *run, double *joined, double *a, int64
   }
 }
 
-/* [length][heads][n], and the rotated key of all heads [length][r]. */
+/* Returns the keys without rotation [length][heads][n], and the rotated key of all heads [length][r]. */
 static void keys_apart(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   int64_t r = c->rotary, all = c->heads * c->nope, width = c->key_latent ? c->key_latent : all;
@@ -51,7 +51,7 @@ static void keys_apart(reference_run *run, const double *x) {
                                         c->heads, c->nope);
 }
 
-/* [length][heads][v]. */
+/* Returns the values [length][heads][v]. */
 static void values_apart(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   int64_t all = c->heads * c->values, width = c->value_latent;
@@ -69,7 +69,7 @@ static void values_apart(reference_run *run, const double *x) {
                                         c->heads, c->values);
 }
 
-/* The projections of a layer that leads its group. */
+/* Lists the projections of a layer that leads its group. */
 static int projections_apart(const reference_config *c, projection_shape *shapes) {
   int64_t D = c->hidden, keys = c->heads * c->nope, values = c->heads * c->values;
   int n = 0;

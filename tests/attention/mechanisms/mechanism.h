@@ -1,7 +1,8 @@
-/* The record of a mechanism for tests: its definition written a second time, and the combinations to test.
+/* The record of a mechanism for tests: a second definition, and the combinations to test.
  *
- * A file NAME.c beside this one has `const tested_mechanism tested_NAME`; CMake finds it and makes it a program
- * test_combinations_NAME. test_mechanisms.c holds these files to the registry: a mechanism without one fails. */
+ * A file NAME.c in this folder defines `const tested_mechanism tested_NAME`. CMake finds it and builds the
+ * program test_combinations_NAME from it. test_mechanisms.c checks these files against the registry: a
+ * mechanism without a file fails. */
 #ifndef TESTS_ATTENTION_MECHANISM_H
 #define TESTS_ATTENTION_MECHANISM_H
 
@@ -34,7 +35,7 @@ typedef struct tested_mechanism {
   bool one_key;        /* one key-value head when the config does not say */
   bool normed;         /* the head norm is on when the config does not say */
   bool scales_latents; /* normed latents are scaled when the config does not say */
-  /* linear knocking of keys cannot be folded: something else is made of the key as projected */
+  /* linear knocking of keys cannot be folded: the projected key is also used elsewhere */
   bool key_kept;
   /* Completes a configuration after its keys are read; NULL: nothing to do. */
   void (*complete)(reference_config *config);

@@ -4,7 +4,8 @@
 
 #include "mechanism.h"
 
-/* One factor: over heads [length][heads][rank] or, for all tokens alike, a parameter. */
+/* Returns one factor over heads: [length][heads][rank], or a parameter if it is fixed and equal for all
+   tokens. */
 static double *over_heads(reference_run *run, char which, int64_t rank, const double *x) {
   const reference_config *c = run->config;
   char name[40];
@@ -20,7 +21,8 @@ static double *over_heads(reference_run *run, char which, int64_t rank, const do
   return a;
 }
 
-/* Heads [length][heads][d]; kept: the factors go through the cache. */
+/* Returns the heads [length][heads][d] of 'q', 'k' or 'v'. With `kept`, the factors pass through the
+   cache. */
 static double *heads_of(reference_run *run, char which, int64_t rank, const double *x, bool kept) {
   const reference_config *c = run->config;
   char name[40];

@@ -1,4 +1,4 @@
-/* Shared by mechanisms that keep keys and values by head: projecting them, and their sizes. */
+/* Projections and sizes of mechanisms whose keys and values are per head. */
 #include "attention/mechanisms/mechanism.h"
 
 /* Queries [length][heads][d] up to and with the QK norm, not yet rotated. */
@@ -15,7 +15,7 @@ void reference_append(reference_run *run, const char *part, double *x, int64_t w
   if (memory) memory->keep(memory->context, run->sequence, run->layer, part, x, run->length, width);
 }
 
-/* Projects x by "self_attn.{name}": to heads, or to the components that they are mixed from. */
+/* Projects x by "self_attn.{name}" to heads, or to the components from which heads are mixed. */
 static double *projected(reference_run *run, const char *name, char which, const double *x, int64_t *count) {
   const reference_config *c = run->config;
   *count = reference_components(run, which);
@@ -23,7 +23,7 @@ static double *projected(reference_run *run, const char *name, char which, const
   return reference_project(run, name, x, c->hidden, *count * c->head_dim);
 }
 
-/* Components become heads, where they are components. */
+/* Mixes components into heads, if x has components. */
 static double *mixed(reference_run *run, char which, double *x) {
   return reference_components(run, which) ? reference_mixed(run, which, x) : x;
 }
@@ -44,13 +44,13 @@ double *reference_values(reference_run *run, const char *name, const char *part,
   return run->kept_values = v;
 }
 
-/* The dims of a head that turn. */
+/* Returns the number of a head's dims that are rotated. */
 static int64_t turned_dims(const reference_config *c) {
   return c->rotary_share < 1 ? (int64_t)((double)c->head_dim * c->rotary_share) : c->head_dim;
 }
 
-/* Keys, rotated. Fewer components than heads are kept: turned where nothing but the mix comes before the rotation,
-   which turns all heads alike. */
+/* Returns the rotated keys. If there are fewer components than heads, the cache has the components. They are
+   rotated before the mix if nothing else comes in between: the rotation is the same for all heads. */
 static double *finished_keys(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   if (follows(run)) return run->kept_keys;

@@ -1,4 +1,4 @@
-/* Shared by the files of the reference: the sequence being computed, its weights, small linear algebra. */
+/* Shared by the files of the reference: the sequence in progress, its weights, and small linear algebra. */
 #ifndef TESTS_ATTENTION_REFERENCE_PRIVATE_H
 #define TESTS_ATTENTION_REFERENCE_PRIVATE_H
 
@@ -6,7 +6,7 @@
 
 #include "reference.h"
 
-/* One sequence on its way through one layer. */
+/* The state of one sequence in one layer. */
 typedef struct reference_run {
   const reference_config *config;
   reference_weights *weights;
@@ -23,14 +23,14 @@ typedef struct reference_run {
 
 double *reference_zeros(reference_run *run, int64_t count);
 
-/* The weights of "model.layers.{i}.{name}": [rows, columns], [count, rows, columns], or [n]. `has` tells whether there
-   are any. */
+/* Return the weights of "model.layers.{i}.{name}": [rows, columns], [count, rows, columns], or [n].
+   reference_has returns true if they exist. */
 const double *reference_matrix(reference_run *run, const char *name, int64_t rows, int64_t columns);
 const double *reference_matrices(reference_run *run, const char *name, int64_t count, int64_t rows,
                                  int64_t columns);
 const double *reference_vector(reference_run *run, const char *name, int64_t n);
 bool reference_has(reference_run *run, const char *name);
-/* The same by full name; atoms are [rows, columns, depth]. */
+/* Returns weights by their full name; atoms are [rows, columns, depth]. */
 const double *reference_atoms(reference_run *run, const char *name, int64_t rows, int64_t columns,
                               int64_t depth);
 const double *reference_model_tensor(reference_run *run, const char *name, int rank, int64_t rows,
@@ -40,13 +40,13 @@ const double *reference_model_tensor(reference_run *run, const char *name, int r
 
 /* y[t] = W x[t]: x [length][in], W [out, in]. */
 double *reference_apply(reference_run *run, const double *x, int64_t in, const double *weight, int64_t out);
-/* "self_attn.{name}.weight" and, where there is one, its bias. */
+/* Applies "self_attn.{name}.weight" and, if there is one, its bias. */
 double *reference_project(reference_run *run, const char *name, const double *x, int64_t in, int64_t out);
-/* Every one of `count` vectors of n numbers, in place. */
+/* Normalises each of `count` vectors of n numbers, in place. */
 void reference_rmsnorm(double *x, int64_t count, int64_t n, const double *weight, double eps);
 void reference_layernorm(double *x, int64_t count, int64_t n, const double *weight, const double *bias,
                          double eps);
-/* The same with mean and variance of the vectors `of`. */
+/* Applies LayerNorm to x with the mean and variance of the vectors `of`. */
 void reference_layernorm_of(const double *of, double *x, int64_t count, int64_t n, const double *weight,
                             const double *bias, double eps);
 /* Rotates the last `rotary` of every head's `dim` numbers by the token's position, in place; x [length][heads][dim].
@@ -56,55 +56,61 @@ double reference_sigmoid(double x);
 
 /* --- sharing.c --- */
 
-/* The matrix [out, in] of the projection "self_attn.{name}": its own, or made of what layers share. */
+/* Returns the matrix [out, in] of the projection "self_attn.{name}": its own, or composed from what layers
+   share. */
 const double *reference_projection(reference_run *run, const char *name, int64_t out, int64_t in);
-/* The parameters of attention that sharing saves (negative) or adds, and stored numbers that do not count. */
+/* Return the parameters of attention that sharing saves (negative) or adds, and the stored numbers that do
+   not count as parameters. */
 int64_t reference_shared_parameters(const reference_config *config);
 int64_t reference_uncounted_parameters(const reference_config *config);
 
 /* --- heads.c: what is appended to the cache --- */
 
-/* Part `part` of the states, x [length][width], becomes what a cache keeps of it. */
+/* Replaces part `part` of the states, x [length][width], by what the cache stores of it. */
 void reference_append(reference_run *run, const char *part, double *x, int64_t width);
 
 /* --- modules.c --- */
 
-/* x [length][heads][dim] through "self_attn.{which}_knock", where the config asks for it on `which` ('q', 'k', 'v'). */
+/* Passes x [length][heads][dim] through "self_attn.{which}_knock" if the config has knocking on `which` ('q',
+   'k', 'v'). */
 double *reference_knocked(reference_run *run, char which, double *x, int64_t heads, int64_t dim);
-/* Components that the config mixes `which` from in this layer; 0: none, heads are projected. */
+/* Returns the number of components from which the config mixes `which` in this layer, or 0 if heads are
+   projected. */
 int64_t reference_components(const reference_run *run, char which);
-/* Heads [length][groups][head_dim] mixed from such components. */
+/* Mixes components into heads [length][groups][head_dim]. */
 double *reference_mixed(reference_run *run, char which, const double *component);
-/* QK norm of every head, in place; which is 'q' or 'k'. */
+/* Applies the QK norm to every head, in place; `which` is 'q' or 'k'. */
 void reference_qk_norm(reference_run *run, char which, double *x, int64_t heads, int64_t dim);
-/* Exclusive attention, where the config asks for it: contexts [length][heads][dim] without their part along the values
-   [length][value groups][dim] of their own tokens, in place. */
+/* Applies exclusive attention, if the config has it: removes from the contexts [length][heads][dim], in
+   place, their part along the values [length][value groups][dim] of their own tokens. */
 void reference_exclude(reference_run *run, double *context, const double *values, int64_t dim);
-/* The optional norm of every head's context, in place. */
+/* Applies the optional norm to every head's context, in place. */
 void reference_head_norm(reference_run *run, double *context, int64_t heads, int64_t dim);
 
 /* --- softmax.c --- */
 
-/* The last key that query t sees: itself, or in images the last of all. */
+/* Returns the last key that query t sees: its own, or in images the last of all. */
 int64_t reference_last(const reference_run *run, int64_t t);
-/* Scores of query t of `head` with those keys, positions included: q [dim]; key j at keys + j * stride. */
+/* Computes the scores of query t of `head` with its keys, positions included. q is [dim]; key j starts at
+   keys + j * stride. */
 void reference_scores(reference_run *run, int64_t head, int64_t t, const double *q, const double *keys,
                       int64_t stride, int64_t dim, double scale, double *scores);
-/* cap tanh(x / cap); x without a cap. */
+/* Returns cap tanh(x / cap), or x without a cap. */
 double reference_capped(double x, double cap);
-/* Turns the scores of query t into weights, zero for what it does not see: what lies before its document, and in layers
-   that slide before its window, but for the sinks. Returns ln of the sum of the exponentials. */
+/* Turns the scores of query t into weights. Keys that it does not see get zero: those before its document
+   and, in layers with a window, those before the window except sinks. Returns ln of the sum of the
+   exponentials. */
 double reference_softmax(reference_run *run, int64_t t, double *scores);
-/* The factor of a head's context with a learned sink logit: 1 without any. */
+/* Returns the factor that a learned sink logit puts on a head's context: 1 without one. */
 double reference_sink_factor(reference_run *run, int64_t head, double log_sum);
 /* sum += factor * weighted values of what query t sees; value j at values + j * stride. */
 void reference_gather(reference_run *run, int64_t t, const double *weights, double factor,
                       const double *values, int64_t stride, int64_t dim, double *sum);
-/* softmax(scale q k) v of all heads: q [length][heads][key_dim], keys [length][groups][key_dim], values
-   [length][groups][value_dim] -> [length][heads][value_dim]. */
+/* Returns softmax(scale q k) v of all heads: q [length][heads][key_dim], keys [length][groups][key_dim] and
+   values [length][groups][value_dim] give [length][heads][value_dim]. */
 double *reference_attend(reference_run *run, int64_t groups, const double *q, const double *keys,
                          int64_t key_dim, const double *values, int64_t value_dim, double scale);
-/* The same with groups of values of their own. */
+/* Attends like reference_attend, with a different number of heads for the values. */
 double *reference_attend_apart(reference_run *run, int64_t key_groups, const double *q, const double *keys,
                                int64_t key_dim, int64_t value_groups, const double *values, int64_t value_dim,
                                double scale);
@@ -112,33 +118,34 @@ double *reference_attend_apart(reference_run *run, int64_t key_groups, const dou
 /* --- heads.c: what mechanisms that keep keys and values by head have in common --- */
 
 struct projection_shape;
-/* Queries [length][heads][d] up to and with the QK norm, not yet rotated. */
+/* Returns the queries [length][heads][d] after the QK norm, not yet rotated. */
 double *reference_queries(reference_run *run, const double *x);
-/* The values of "self_attn.{name}", finished and appended to the cache as `part`: mixed from more components than there
-   are heads they are kept whole, from fewer as components. */
+/* Returns the finished values of "self_attn.{name}" and appends them to the cache as `part`: as components if
+   there are fewer components than heads, otherwise as whole heads. */
 double *reference_values(reference_run *run, const char *name, const char *part, const double *x);
-/* Rotated queries, rotated keys and values as gqa has them. */
+/* Computes rotated queries, rotated keys and values as gqa does. */
 void reference_queries_keys_values(reference_run *run, const double *x, double **q, double **k, double **v);
-/* Of a state ('k' or 'v'): the heads that query heads share, those that the projection makes in a layer, and those that
-   its cache keeps. */
+/* Return numbers of heads for a state ('k' or 'v'): those that query heads share, those that the projection
+   of a layer gives, and those in the layer's cache. */
 int64_t reference_groups(const reference_config *config, char which);
 int64_t reference_component_heads(const reference_config *config, char which, int layer);
 int64_t reference_cached_heads(const reference_config *config, char which, int layer);
-/* q_proj, k_proj, v_proj and o_proj; keys and values in the cache. */
+/* Return the projections q_proj, k_proj, v_proj and o_proj, and the elements of keys and values in the
+   cache. */
 int reference_projections_by_head(const reference_config *config, int layer, struct projection_shape *shapes);
 int64_t reference_cache_by_head(const reference_config *config, int layer);
 
 /* --- linear_layers.c --- */
 
-/* A layer with a state of constant size: x [length][hidden] -> [length][hidden]; its parameters, and the elements that
-   a sequence keeps. */
+/* A layer with a state of constant size: its output [length][hidden] for x [length][hidden], its parameters,
+   and the elements of a sequence's state. */
 double *reference_linear_attention(reference_run *run, const double *x);
 int64_t reference_linear_parameters(const reference_config *config);
 int64_t reference_linear_state(const reference_config *config);
 
 /* --- images.c --- */
 
-/* The tokens of an image [channels][size][size]: [length][hidden]. */
+/* Returns the tokens [length][hidden] of an image [channels][size][size]. */
 double *reference_image_tokens(reference_run *run, const double *pixels);
 
 /* --- feed_forward.c --- */

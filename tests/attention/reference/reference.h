@@ -1,8 +1,8 @@
-/* A second, independent implementation of every model, to hold the first against.
+/* A second, independent implementation of every model, to check the first against.
  *
- * Plain loops in double over [T][heads][dim] arrays, one sequence at a time, written from the definitions of the
- * mechanisms alone: it shares neither graph nor kernels nor the reading of configurations with src/. Nothing here is
- * fast, and everything fails the running test at once (fail_msg) instead of returning errors. */
+ * It has plain loops in double over [T][heads][dim] arrays, one sequence at a time, written from the
+ * definitions of the mechanisms alone. It shares neither graph, kernels nor configuration parser with src/.
+ * It is slow, and any error fails the running test at once (fail_msg). */
 #ifndef TESTS_ATTENTION_REFERENCE_H
 #define TESTS_ATTENTION_REFERENCE_H
 
@@ -34,7 +34,7 @@ typedef enum reference_sharing {
   REFERENCE_LOW_RANK
 } reference_sharing;
 
-/* A size that no configuration says: the checkpoint's tensors have it. */
+/* A size that only the checkpoint's tensors give, not the configuration. */
 typedef struct reference_stored {
   enum { REFERENCE_RESIDUAL, REFERENCE_FACTORS, REFERENCE_ATOMS, REFERENCE_BASIS } what;
   int at; /* layer; of atoms and bases the group */
@@ -42,15 +42,15 @@ typedef struct reference_stored {
   int64_t size; /* rank, or number of atoms */
 } reference_stored;
 
-/* What becomes of states that a cache keeps: handed the part `part` of a layer's states of all tokens of a sequence, x
-   [length][width], to replace by what is read back. */
+/* A simulated cache. It receives part `part` of a layer's states of all tokens of a sequence, x
+   [length][width], and replaces them by the values that would be read back. */
 typedef struct reference_memory {
   void (*keep)(void *context, int64_t sequence, int layer, const char *part, double *x, int64_t length,
                int64_t width);
   void *context;
 } reference_memory;
 
-/* A configuration as the reference understands it, every default filled in. */
+/* A configuration as the reference reads it, with every default filled in. */
 typedef struct reference_config {
   int64_t vocab, hidden, intermediate, layers, heads, groups, head_dim;
   int64_t key_groups, value_groups; /* G_k and G_v; mostly both `groups` */
@@ -130,7 +130,7 @@ typedef struct reference_config {
     bool common;  /* masa: one dictionary for all projections of one shape */
     int group_count, group_ends[REFERENCE_MAX_GROUPS]; /* groups of layers, by the layer behind each */
   } sharing;
-  const reference_stored *stored; /* what the checkpoint says beside that */
+  const reference_stored *stored; /* further sizes from the checkpoint */
   int stored_count;
   const reference_memory *memory; /* NULL: states are stored unchanged */
   struct {
@@ -154,13 +154,14 @@ typedef struct reference_weights {
   int count;
 } reference_weights;
 
-/* logits [sequences, length, vocab]; returns the mean next-token cross entropy (0 when length is 1). document_start
-   [sequences, length] or NULL: the first position that each token sees. Fails the test when a tensor that the
-   definition names is missing or of another shape, and when a tensor is left that no definition names. */
+/* Computes logits [sequences, length, vocab] and returns the mean next-token cross entropy (0 when length is
+   1). document_start [sequences, length] is the first position that each token sees, or NULL. Fails the test
+   if a tensor of the definition is missing or has another shape, or if a tensor has no definition. */
 double reference_forward(const reference_config *config, reference_weights *weights, const int32_t *tokens,
                          int64_t sequences, int64_t length, const int32_t *document_start, double *logits);
 
-/* The same for images [images][channels][size][size] with their labels; logits [images, classes]. */
+/* Computes logits [images, classes] of images [images][channels][size][size] and returns the loss with their
+   labels. */
 double reference_see(const reference_config *config, reference_weights *weights, const double *pixels,
                      const int32_t *labels, int64_t images, double *logits);
 
@@ -176,7 +177,8 @@ typedef struct reference_figures {
 } reference_figures;
 
 void reference_count(const reference_config *config, reference_figures *figures);
-/* Scalars of a token in addition to its elements: mean and 1/std behind every layer's (or group's) gate. */
+/* Returns the scalars per token that do not count as elements: mean and 1/std for every layer's (or group's)
+   gate. */
 int64_t reference_uncounted_scalars(const reference_config *config);
 
 #endif
