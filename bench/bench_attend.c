@@ -1,8 +1,8 @@
-/* Rates of streaming attention: training and prefill in operations per second, as shares of the multiply-add peak;
- * decoding in microseconds, as a share of the slower of its limits, the read bandwidth for the states and the
- * multiply-add peak. Limits are measured in turns with the kernels, so that a busy machine slows both. Causal products
- * are counted as half of the square. Usage: bench_attend [part of a name]. Threads: OMP_NUM_THREADS; instruction set:
- * CROSSHEAD_ISA. */
+/* Measures streaming attention: training and prefill in operations per second, as shares of the multiply-add
+ * peak; decoding in microseconds, as a share of the slower of two limits, the read bandwidth for the states
+ * and the multiply-add peak. Limits and kernels are measured in turns, so that a busy machine slows both.
+ * Causal products count as half of the square. Usage: bench_attend [part of a name]. Threads:
+ * OMP_NUM_THREADS; instruction set: CROSSHEAD_ISA. */
 #include <math.h>
 #include <omp.h>
 #include <stdint.h>
@@ -15,11 +15,11 @@
 #include "tensor/tile_producers.h"
 
 enum { ROUNDS = 8, MOST_TIMES = 1 << 16, FMA_ROUNDS = 1 << 18, MOST_SEQUENCES = 64 };
-/* States of several layers, as many as no cache holds, are read in turns. */
+/* The states of several layers, more than a cache can hold, are read in turns. */
 static const int64_t LEAST_BYTES = INT64_C(1) << 29;
 static const double ROUND_SECONDS = 0.1;
 
-/* past = tokens before the first query, the same in every sequence; value_dim 0: as key_dim. */
+/* past: tokens before the first query, the same in every sequence; value_dim 0: as key_dim. */
 typedef struct shape {
   const char *name;
   int64_t sequences, queries, past, heads, kv_heads, key_dim, value_dim;
@@ -113,7 +113,7 @@ static void *reserve(bench *b, int64_t count, ch_dtype dtype) {
   return values;
 }
 
-/* Producers that copy, in place of those that compute. */
+/* Producers that copy tiles instead of computing them. */
 static int64_t copied_keys(const ch_attend *args, int64_t heads, int64_t count) {
   return heads * count * args->key_dim;
 }
@@ -142,7 +142,8 @@ static void copy_both(const ch_attend *args, const ch_tile_span *span, void *scr
                             (float *)scratch + copied_keys(args, span->heads, span->count));
 }
 
-/* Tied states: a value's first half is the first of its key; the second halves of all keys are one row per token. */
+/* Finds tied states: the first half of a value is the first half of its key. The second halves of all keys
+   are one row per token. */
 static void find_tied(const ch_attend *args, const ch_tile_span *span, void *scratch, ch_tiles *tiles) {
   ch_tile_producer_dense.produce(args, span, scratch, tiles);
   tiles->tail = tiles->values;
@@ -217,14 +218,14 @@ static void close_bench(bench *b) {
   for (int i = 0; i < b->memories; i++) ch_pages_free(b->memory[i], b->bytes[i]);
 }
 
-/* The timed call, and the amount of work of one repetition. */
+/* A timed call, and the amount of work of one repetition. */
 typedef struct timed_part {
   const bench *b;
   double done; /* FLOPs or bytes */
   double kept; /* sums, so that the compiler leaves no loop out */
 } timed_part;
 
-/* All threads multiply and add. */
+/* Multiplies and adds on all threads. */
 static ch_status multiply_add(void *context, ch_error *error) {
   timed_part *part = context;
   double flops = 0, kept = 0;
@@ -258,7 +259,7 @@ static ch_status read_states(void *context, ch_error *error) {
   return CH_OK;
 }
 
-/* A pass through all layers. */
+/* Runs a pass through all layers. */
 static ch_status attend_forward(void *context, ch_error *error) {
   const bench *b = ((timed_part *)context)->b;
   ch_attend args = b->args;
@@ -278,7 +279,7 @@ static ch_status attend_backward(void *context, ch_error *error) {
   return CH_OK;
 }
 
-/* The best that was seen: noise only ever makes it worse. */
+/* The best results seen: noise can only make them worse. */
 typedef struct figures {
   double forward, backward;   /* seconds of a layer */
   double multiply_adds, read; /* FLOP/s; bytes per second */
@@ -308,7 +309,8 @@ static figures measure(const bench *b, bool backward, bool decode) {
   return f;
 }
 
-/* Of the two products of the forward pass; the backward pass has those with keys three times, with values twice. */
+/* Returns the FLOPs of the two products of the forward pass. The backward pass has those with keys three
+   times and those with values twice. */
 static double forward_flops(const bench *b, double with_keys, double with_values) {
   const shape *s = b->shape;
   double keys = (double)s->past + (double)(s->queries + 1) / 2;

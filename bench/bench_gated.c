@@ -1,6 +1,7 @@
-/* Attention of one token over gated latents (EG-MLA), in milliseconds per layer: ids folded, tokens expanded,
- * or each id by what it costs, for different numbers of ids among the cached tokens. 12 heads, c 128, r = n =
- * v = 64. Usage: bench_gated [cached tokens]. Threads: OMP_NUM_THREADS; instruction set: CROSSHEAD_ISA. */
+/* Measures attention of one token over gated latents (EG-MLA) in milliseconds per layer, for different
+ * numbers of ids among the cached tokens. Ids are folded, tokens are expanded, or the cheaper way is chosen
+ * for each id. 12 heads, c 128, r = n = v = 64. Usage: bench_gated [cached tokens]. Threads: OMP_NUM_THREADS;
+ * instruction set: CROSSHEAD_ISA. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -35,8 +36,8 @@ static float *values(int64_t count, float shift) {
   return made;
 }
 
-/* Tokens in a scattered order. With `single`, every other id comes once and the rest share the other tokens; else all
-   ids come equally often. */
+/* Orders tokens at random. With `single`, every other id occurs once and the rest share the other tokens;
+   otherwise all ids occur equally often. */
 static ch_id_groups make_groups(int64_t tokens, int64_t ids, bool single, int32_t *memory) {
   int32_t *id = memory, *first = id + tokens, *token = first + tokens + 1;
   int64_t shared = single ? ids - ids / 2 : ids, rest = single ? tokens - ids / 2 : tokens, at = 0;

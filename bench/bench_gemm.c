@@ -1,6 +1,7 @@
-/* GFLOP/s of the matrix products of training and prefill by each way there is: oneDNN's matmul primitive, its sgemm,
- * its matmul with weights packed at every call, OpenBLAS, our matrix-vector kernel, and what ch_gemm chooses.
- * Usage: bench_gemm [part of a name]. Threads: OMP_NUM_THREADS. OPENBLAS_LIBRARY names the OpenBLAS to load. */
+/* Measures the matrix products of training and prefill in GFLOP/s in every available way: oneDNN's matmul
+ * primitive, its sgemm, its matmul with weights packed at every call, OpenBLAS, our matrix-vector kernel, and
+ * the choice of ch_gemm. Usage: bench_gemm [part of a name]. Threads: OMP_NUM_THREADS. OPENBLAS_LIBRARY names
+ * the OpenBLAS to load. */
 #include <dlfcn.h>
 #include <omp.h>
 #include <stdint.h>
@@ -31,7 +32,7 @@ typedef struct bench {
   float *a, *b, *c;
 } bench;
 
-/* Each returns false where the way does not serve the product. */
+/* Each function returns false if it cannot compute the product. */
 typedef bool (*way_function)(bench *b, const ch_gemm_shape *s);
 
 static bool by_choice(bench *b, const ch_gemm_shape *s) {
@@ -70,7 +71,7 @@ static bool by_gemv(bench *b, const ch_gemm_shape *s) {
 static const way_function ways[WAYS] = {by_choice, by_matmul, by_sgemm, by_packed, by_openblas, by_gemv};
 static const char *const way_names[WAYS] = {"chosen", "matmul", "sgemm", "packed", "OpenBLAS", "gemv"};
 
-/* A product by one of the ways. */
+/* A product in one of these ways. */
 typedef struct way_call {
   way_function way;
   bench *b;
@@ -113,7 +114,7 @@ static void time_product(bench *b, const char *name, const ch_gemm_shape *s) {
   fflush(stdout);
 }
 
-/* The three products of a linear layer [out, in] on `rows` tokens. */
+/* Times the three products of a linear layer [out, in] on `rows` tokens. */
 static void time_layer(bench *b, const char *filter, int64_t rows, int64_t out, int64_t in, bool backward) {
   const struct {
     const char *name;

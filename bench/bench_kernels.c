@@ -1,6 +1,6 @@
-/* Rates of the kernels: bytes per second of those that memory bounds, operations per second of the products, each as
- * a share of what this machine was measured to do in the same run. Usage: bench_kernels [part of a name]. Threads:
- * OMP_NUM_THREADS; instruction set: CROSSHEAD_ISA. */
+/* Measures the kernels: bytes per second of those bound by memory, operations per second of the products,
+ * each as a share of the limit that this machine reached in the same run. Usage: bench_kernels [part of a
+ * name]. Threads: OMP_NUM_THREADS; instruction set: CROSSHEAD_ISA. */
 #include <omp.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "bench/timing.h"
 #include "tensor/kernels.h"
 
-/* Larger than the caches together, so that every pass reads memory. */
+/* Larger than all caches together, so that every pass reads memory. */
 enum { ELEMENTS = 1 << 25, BUFFERS = 4, ROUNDS = 5, MOST_TIMES = 1 << 16 };
 static const double ROUND_SECONDS = 0.06;
 
@@ -35,8 +35,8 @@ typedef struct work {
 
 typedef void (*work_function)(const work *w);
 
-/* All threads read the buffers. On a shared machine the rate changes from second to second, so each kernel is compared
-   with the rate measured just before it. */
+/* Reads the buffers on all threads. On a shared machine the rate changes from second to second, so each
+   kernel is compared with the rate measured just before it. */
 static ch_status read_buffers(void *context, ch_error *error) {
   const bench *b = context;
   double kept = 0;
@@ -63,7 +63,7 @@ static ch_status call_kernel(void *context, ch_error *error) {
   return CH_OK;
 }
 
-/* Best seconds of one call: the machine's noise only ever adds. Beside it the best rate of plain reading. */
+/* Returns the best seconds of one call, because noise can only add, and the best rate of plain reading. */
 static double best_time(work_function function, const work *w, double *best_read) {
   static double seconds[2][MOST_TIMES];
   kernel_call call = {function, w};

@@ -1,8 +1,9 @@
-/* How often the statements of a comparison are right, on simulated losses: bench_coverage [DRAWS [MECHANISMS]]
+/* Measures how often the statements of a comparison are right on simulated losses: bench_coverage [DRAWS
+ * [MECHANISMS]]
  *
- * Columns: the intervals of how far each mechanism is behind the best, on average and of the mechanism that is worst
- * off; all upper bounds together; all intervals along the front together; two equal mechanisms stated as tied; and the
- * length of the intervals as a share of those that Bonferroni's correction over all pairs gives. */
+ * Columns: the intervals of how far each mechanism is behind the best, on average and for the worst
+ * mechanism; all upper bounds together; all intervals along the front together; two equal mechanisms called a
+ * tie; and the length of the intervals as a share of those from Bonferroni's correction over all pairs. */
 #include <stdio.h>
 #include <stdlib.h>
 

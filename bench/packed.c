@@ -1,4 +1,4 @@
-/* oneDNN's matmul with B packed at every call (version 2 of the library only; refused in others). */
+/* oneDNN's matmul with B packed at every call. Only version 2 of the library supports it. */
 #include "bench/packed.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-/* Every allocation that fails: a job is done again and again, with its first allocation failing, its second and so on
- * until all succeed. Each time it must end with a status and one sentence, free all memory and leave no part of a file.
+/* Runs a job repeatedly: its first allocation fails, then its second, and so on until all succeed. Each time
+ * the job must end with a status and a one-sentence message, free all memory and leave no partial file.
  *
- * What libraries of threads and linear algebra allocate does not fail; failing.h says why. */
+ * Allocations of threading and linear algebra libraries never fail here; failing.h says why. */
 #ifndef TESTS_ALLOCATIONS_EVERY_ALLOCATION_H
 #define TESTS_ALLOCATIONS_EVERY_ALLOCATION_H
 
@@ -23,7 +23,7 @@
 #include "base/error.h"
 #include "base/file.h"
 
-/* A job: everything it makes it releases, files under `directory` aside. */
+/* A job releases everything that it creates, except files under `directory`. */
 typedef ch_status job(const char *directory, ch_error *error);
 
 static const char *current;
@@ -35,7 +35,7 @@ static void tell_and_end(int number) {
   raise(number);
 }
 
-/* Files that are left below a directory, which are removed. */
+/* Counts the files below a directory and removes them. */
 static int left_files(const char *directory) {
   int count = 0;
   DIR *open = opendir(directory);
@@ -55,7 +55,7 @@ static int left_files(const char *directory) {
   return count;
 }
 
-/* whole: whether files may be left after an error, as those are whole that were written before it. */
+/* whole: files may be left after an error, because those written before it are complete. */
 static inline void check_every_allocation(const char *name, job *work, bool whole) {
   char directory[64];
   snprintf(directory, sizeof directory, "%s/crosshead-test-XXXXXX",
@@ -91,7 +91,7 @@ static inline void check_every_allocation(const char *name, job *work, bool whol
   assert_true(current_n > 10);
 }
 
-/* Runs the tests with one thread: what a job allocates is the same every time. */
+/* Runs the tests with one thread, so that a job's allocations are the same every time. */
 #define RUN_ON_ONE_THREAD(tests)                                                                             \
   (omp_set_num_threads(1), signal(SIGSEGV, tell_and_end), signal(SIGABRT, tell_and_end),                     \
    cmocka_run_group_tests(tests, NULL, NULL))

@@ -1,4 +1,4 @@
-/* The allocator whose n-th allocation fails. */
+/* An allocator whose n-th allocation fails. */
 #define _GNU_SOURCE
 #include "allocations/failing.h"
 
@@ -22,7 +22,7 @@ extern void __libc_free(void *);
 
 enum { MOST_PARTS = 128 };
 
-/* The code of libraries that do not count. */
+/* Address ranges of libraries whose allocations do not count. */
 static struct { uintptr_t from, to; } excluded[MOST_PARTS];
 static int excluded_count;
 

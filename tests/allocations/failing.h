@@ -1,17 +1,18 @@
-/* An allocator whose n-th allocation fails, in the place of the C library's: for a program that links it, or one that
- * is started with it in LD_PRELOAD. Only with glibc, and not under sanitizers, which have allocators of their own. */
+/* An allocator that replaces the C library's and fails the n-th allocation, for a program that links it or
+ * that is started with it in LD_PRELOAD. It needs glibc and does not work under sanitizers, which have
+ * allocators of their own. */
 #ifndef TESTS_ALLOCATIONS_FAILING_H
 #define TESTS_ALLOCATIONS_FAILING_H
 
 #include <stdbool.h>
 
-/* From now on allocations are counted, and number n (from 1) fails, once. Those that libgomp, oneDNN, BLAS, the C++
-   library and the dynamic linker ask for are neither counted nor failed: they end the process by themselves when memory
-   is out, and Crosshead cannot know. Nor are Oniguruma's: its compiler frees a block twice then. */
+/* Starts counting allocations; number n (from 1) fails, once. Allocations by libgomp, oneDNN, BLAS, the C++
+   library and the dynamic linker are neither counted nor failed: these libraries abort when memory is out,
+   and Crosshead cannot prevent it. Oniguruma is excluded because its compiler then frees a block twice. */
 void failing_start(long n);
-/* Counts no longer; whether allocation n came. */
+/* Stops counting. Returns true if allocation n was reached. */
 bool failing_stop(void);
-/* How many blocks were allocated since failing_start, up to failing_stop, and not freed. */
+/* Returns how many blocks were allocated between failing_start and failing_stop and not freed. */
 long failing_left(void);
 
 /* In a program started with LD_PRELOAD, FAILING_ALLOCATION=n does what failing_start does before main, and

@@ -1,4 +1,4 @@
-/* Every allocation of importing llama2.c's files and GGUF fails once. */
+/* Tests that importing llama2.c's files and GGUF survives the failure of any allocation. */
 #include "allocations/every_allocation.h"
 #include "formats/source.h"
 

@@ -1,4 +1,5 @@
-/* Every allocation of planning what fits fails once: a model directory, and mechanisms by name. */
+/* Tests that planning survives the failure of any allocation, for a model directory and for mechanisms by
+ * name. */
 #include "allocations/every_allocation.h"
 
 #include <crosshead/common.h>

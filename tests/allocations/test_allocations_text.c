@@ -1,4 +1,4 @@
-/* Every allocation of a task's questions and of tokenizers fails once. */
+/* Tests that creating a task's questions and tokenizers survives the failure of any allocation. */
 #include "allocations/every_allocation.h"
 #include "eval/tasks/question.h"
 #include "text/bpe_train.h"

@@ -1,4 +1,4 @@
-/* Every allocation of checkpoints, results and sweeps fails once. */
+/* Tests that checkpoints, results and sweeps survive the failure of any allocation. */
 #include "allocations/every_allocation.h"
 #include "base/json.h"
 #include "report/sample.h"
@@ -60,7 +60,7 @@ static void checkpoints(void **state) {
   rmdir(made);
 }
 
-/* A comparison with short curves. */
+/* Returns a comparison with short curves. */
 static void short_comparison(ch_comparison *made, int count) {
   sample_comparison(made, count);
   for (int i = 0; i < count; i++) made->models[i].curve_points = made->models[i].validation_points = 2;

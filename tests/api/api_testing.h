@@ -1,4 +1,5 @@
-/* Helpers of the tests of libcrosshead-train's public functions: a model, a directory to write to, files compared. */
+/* Helpers for tests of libcrosshead-train's public functions: a model, an output directory, a comparison of
+ * files. */
 #ifndef TESTS_API_API_TESTING_H
 #define TESTS_API_API_TESTING_H
 
@@ -39,7 +40,7 @@ static inline int remove_work(void **state) {
   return system(command) == 0 ? 0 : -1;
 }
 
-/* WORK/NAME; one of four that are good at a time. */
+/* Returns WORK/NAME, valid for the next three calls. */
 static inline const char *at(const char *name) {
   static char paths[4][256];
   static int next;
@@ -60,7 +61,7 @@ static inline void write_file(const char *path, const char *text) {
   assert_int_equal(fclose(file), 0);
 }
 
-/* Parses a result and releases it. */
+/* Parses a result and frees it. */
 static inline json_t *read_json(char *text) {
   json_t *object = json_loads(text, 0, NULL);
   assert_non_null(object);
@@ -80,7 +81,7 @@ static inline const char *text_of(const json_t *object, const char *key) {
   return text;
 }
 
-/* A progress callback: counts its calls, and cancels from the one that `cancel_at` says. */
+/* A progress callback that counts its calls and cancels from call `cancel_at` on. */
 typedef struct progress_watch {
   int64_t calls, cancel_at, last, total;
 } progress_watch;

@@ -1,4 +1,4 @@
-/* Speed, profiles and traces, measured as a program would: only public headers. */
+/* Tests speed measurements, profiles and traces as a program would use them, with public headers only. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 
 static ch_error error;
 
-/* Made up: nothing is measured against them but the arithmetic of shares. */
+/* Made-up limits: only the arithmetic of shares is checked against them. */
 static const ch_speed_limits limits = {
     .fma_peak = 1e9, .bf16_peak = 4e9, .int8_peak = 8e9, .read_bandwidth = 1e9};
 
@@ -123,7 +123,7 @@ static void what_cannot_be_measured_is_an_error(void **state) {
   ch_model_close(model);
 }
 
-/* Seconds of the profile's operations in the trace and in the table's JSON are the same. */
+/* Checks that the trace and the table's JSON have the same seconds of operations. */
 static void a_profile_of_a_text_becomes_a_table_and_a_trace(void **state) {
   (void)state;
   enum { TOKENS = 5 };

@@ -1,4 +1,4 @@
-/* Comparing mechanisms through the public interface: a comparison stopped, gone on with, and read. */
+/* Tests comparisons through the public interface: interrupted, continued, and read. */
 #include "api_testing.h"
 
 static char data[256], out[256];
@@ -223,7 +223,7 @@ static bool on_ladder_event(const ch_compare_event *event, void *user) {
 /* Items of the task copa. */
 #define ITEMS TEST_DATA "/tasks/copa.jsonl"
 
-/* A row of a table: its name and all that follows. */
+/* Returns true if the table has a row with this name and exactly this rest. */
 static bool has_row(const char *text, const char *name, const char *rest) {
   for (const char *line = text; line; line = strchr(line + 1, '\n'))
     if (strncmp(line + 1, name, strlen(name)) == 0 && strstr(line, rest) &&

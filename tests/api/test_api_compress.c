@@ -1,4 +1,4 @@
-/* Compression through the public interface: what comes out is smaller and says nearly the same. */
+/* Tests compression through the public interface: the result is smaller and computes nearly the same. */
 #include "api_testing.h"
 
 static double loss_of(const char *directory) {
@@ -192,7 +192,7 @@ static void a_model_whose_heads_are_mixed_becomes_a_plain_one(void **state) {
   assert_int_equal(ch_absorb_model(NULL, at("none"), NULL, NULL, &error), CH_ERROR_ARGUMENT);
 }
 
-/* The weights' bytes, and the logits after a few tokens. */
+/* Returns the bytes of the weights, and the logits after a few tokens. */
 static uint64_t run_with(const ch_model_settings *settings, float logits[2048]) {
   ch_model *model;
   ch_session *session;

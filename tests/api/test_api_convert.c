@@ -1,10 +1,11 @@
-/* Quantising, importing and exporting through the public interface: the outputs are opened and used. */
+/* Tests quantising, importing and exporting through the public interface: the outputs can be opened and
+ * run. */
 #include "api_testing.h"
 
 enum { V = 2048, TOKENS = 12 };
 static const int32_t tokens[TOKENS] = {1, 80, 147, 201, 282, 215, 286, 598, 629, 10, 208, 183};
 
-/* The logits after the tokens, [TOKENS, V]. */
+/* Returns the logits after the tokens, [TOKENS, V]. */
 static void logits_of(const char *directory, float *to) {
   ch_model *model;
   ch_session *session;
@@ -17,7 +18,7 @@ static void logits_of(const char *directory, float *to) {
   ch_model_close(model);
 }
 
-/* The largest difference, as a share of the largest logit. */
+/* Returns the largest difference as a share of the largest logit. */
 static double distance(const char *directory) {
   static float original[TOKENS * V], got[TOKENS * V];
   logits_of(MODEL, original);

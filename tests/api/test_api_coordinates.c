@@ -1,5 +1,5 @@
-/* The coordinate check through the public interface: it tells what is flat from what is not, and names what it
-   measures. */
+/* Tests the coordinate check through the public interface: it distinguishes flat sizes from growing ones and
+ * names what it measures. */
 #include "api_testing.h"
 
 static char data[256];

@@ -1,4 +1,5 @@
-/* Evaluation through the public interface: against logits of a session, and against lm-evaluation-harness. */
+/* Tests evaluation through the public interface against the logits of a session and against
+ * lm-evaluation-harness. */
 #include <time.h>
 
 #include "api_testing.h"
@@ -15,7 +16,7 @@ static int close_model(void **state) {
   return remove_work(state);
 }
 
-/* -ln p of tokens first ... count - 1, from the logits of a session. */
+/* Returns -ln p of tokens first ... count - 1, from the logits of a session. */
 static double plain_nll(const int32_t *tokens, size_t first, size_t count, bool *greedy) {
   ch_session *session;
   const float *logits;
@@ -101,7 +102,7 @@ static void a_cache_rounds_what_it_keeps(void **state) {
   json_decref(figures);
 }
 
-/* Progress that an evaluation reported. */
+/* The progress that an evaluation reported. */
 typedef struct diary {
   char stages[128], samples[4][4096];
   int count, most;
@@ -244,7 +245,7 @@ static void continuations_are_as_likely_as_a_session_says(void **state) {
   assert_true(list[COUNT - 1].tokens > 0 && list[COUNT - 1].log_likelihood < 0);
 }
 
-/* The samples and log-likelihoods that lm-evaluation-harness logged. */
+/* The samples and log-likelihoods are those that lm-evaluation-harness logged. */
 static void continuations_are_as_likely_as_the_harness_says(void **state) {
   (void)state;
   json_t *expected = json_load_file(TEST_DATA "/tasks/expected.json", 0, NULL), *tasks, *task, *sample;

@@ -1,4 +1,4 @@
-/* Laws and spikes of curves through the public interface: from arrays, and from files. */
+/* Tests laws and spikes of curves through the public interface, from arrays and from files. */
 #include "api_testing.h"
 
 enum { POINTS = 40 };

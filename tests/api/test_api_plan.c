@@ -1,4 +1,4 @@
-/* The planner through the public interface: sizes against bytes counted by hand. */
+/* Tests the planner through the public interface: its sizes against bytes counted by hand. */
 #include "api_testing.h"
 
 enum { VOCABULARY = 256, LAYERS = 2, USERS = 3, CONTEXT = 100 };
@@ -15,7 +15,7 @@ enum { VOCABULARY = 256, LAYERS = 2, USERS = 3, CONTEXT = 100 };
   "\"qk_nope_head_dim\": 16, \"qk_rope_head_dim\": 8, \"v_head_dim\": 16"
 #define MFA SHAPE "\"num_attention_heads\": 4, \"head_dim\": 32, \"attention\": {\"type\": \"mfa\"}}"
 
-/* 1 GB/s and 1 TFLOP/s, all of which is reached. */
+/* A device of 1 GB/s and 1 TFLOP/s that reaches both. */
 static const ch_device plain = {.name = "plain",
                                 .title = "plain",
                                 .source = "made up",
@@ -44,7 +44,7 @@ static ch_capacity *plan(const ch_capacity_settings *settings) {
   return capacity;
 }
 
-/* The only candidate of a configuration with these types. */
+/* Returns the only candidate of a configuration with these types. */
 static ch_capacity_candidate sizes_of(const char *config, ch_precision weights, ch_precision cache) {
   const char *path = at("config.json");
   write_file(path, config);
@@ -110,7 +110,7 @@ static void latents_gates_and_shared_heads_are_counted(void **state) {
   assert_int_equal(mfa.cache_bytes, 2 * LAYERS * 2 * 32 * CONTEXT * USERS);
 }
 
-/* Decoding writes the matrices of shared atoms out. */
+/* Decoding expands the matrices of shared atoms. */
 static void shared_matrices_are_counted_as_they_are_served(void **state) {
   (void)state;
   ch_capacity_candidate own = sizes_of(GQA, CH_PRECISION_DEFAULT, CH_PRECISION_DEFAULT);
@@ -136,7 +136,7 @@ static void a_model_directory_has_the_types_of_its_files(void **state) {
   ch_capacity_free(capacity);
 }
 
-/* FLOPs of a token of GQA without its context: projections, FFN, head. */
+/* The FLOPs of a token of GQA without its context: projections, FFN, head. */
 static const double gqa_products =
     2.0 * (LAYERS * (2 * 64 * 64 + 2 * 16 * 64 + 3 * 128 * 64) + VOCABULARY * 64);
 

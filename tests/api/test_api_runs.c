@@ -1,4 +1,5 @@
-/* Kept runs through the public interface: put, collected from a directory, found, read as JSON, deleted. */
+/* Tests the record of runs through the public interface: runs are added, collected from a directory, found,
+ * read as JSON, deleted. */
 #include "api_testing.h"
 
 static ch_runs *open_runs(const char *name) {

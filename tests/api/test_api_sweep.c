@@ -1,4 +1,5 @@
-/* A sweep over learning rates through the public interface: stopped, gone on with, extended, and read. */
+/* Tests a sweep over learning rates through the public interface: interrupted, continued, extended, and
+ * read. */
 #include "api_testing.h"
 
 static char data[256], out[256];

@@ -1,9 +1,10 @@
-/* Training through the public interface: callbacks, stopping and resuming, a model that can be run. */
+/* Tests training through the public interface: callbacks, stopping and resuming, and a model that can be
+ * run. */
 #include "api_testing.h"
 
 enum { STEPS = 8 };
 
-/* A text with a pattern to learn. */
+/* Writes a text with a pattern to learn. */
 static void write_text(void) {
   static char text[40000];
   static const char *const words[] = {"the cat ", "sat on ", "a mat ", "and ran ", "to the ", "old dog. "};
@@ -174,7 +175,7 @@ static void training_goes_on_from_the_weights_of_a_model(void **state) {
   assert_true(d.losses[1] < fresh.losses[1] - 0.05);
 }
 
-/* Stops after so many more steps, of whichever model. */
+/* Stops after so many more steps, of any model. */
 static bool count_down(const ch_train_event *event, void *user) {
   int64_t *left = user;
   return event->kind != CH_TRAIN_EVENT_STEP || --*left != 0;
@@ -190,7 +191,8 @@ static ch_train_settings controlled(diary *d, char *model, char *control) {
   return settings;
 }
 
-/* The control of a run is bit for bit what training that model alone on the same text with the same options is. */
+/* Checks that a run's control is bit for bit the model that training it alone on the same text with the same
+   options gives. */
 static void a_control_is_trained_as_the_model_is(void **state) {
   (void)state;
   diary d = {0};
@@ -291,7 +293,7 @@ static void impossible_controls_are_refused_before_anything_is_written(void **st
   assert_int_equal(strncmp(error.message, "control needs init_from", 23), 0);
 }
 
-/* Events of a run other than steps. */
+/* The events of a run other than steps. */
 typedef struct notes {
   ch_train_start start;
   ch_train_evaluation last;

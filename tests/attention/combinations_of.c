@@ -1,4 +1,5 @@
-/* The combinations of one mechanism, MECHANISM: a program for every file of attention/mechanisms. */
+/* Runs the combinations of one mechanism, MECHANISM: there is a program for every file of
+ * attention/mechanisms. */
 #include "mechanisms/mechanism.h"
 
 int main(void) {

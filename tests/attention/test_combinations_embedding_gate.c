@@ -1,4 +1,5 @@
-/* The embedding gate of latent attention: both operations, with and without its norm, layer groups, knocking. */
+/* Tests the embedding gate of latent attention: both operations, with and without its norm, layer groups,
+ * knocking. */
 #include <stdio.h>
 
 #include "harness/combinations.h"

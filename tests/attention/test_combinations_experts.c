@@ -1,4 +1,5 @@
-/* Mixtures of experts with every mechanism: shared experts, dense layers, one active expert, both balances. */
+/* Tests mixtures of experts with every mechanism: shared experts, dense layers, one active expert, both ways
+ * of balancing. */
 #include "mechanisms/mechanism.h"
 
 int main(void) {

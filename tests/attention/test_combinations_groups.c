@@ -1,6 +1,6 @@
-/* Keys and values of unequal numbers of heads, on grouped-query and on gated attention: each of the two alone in
- * groups, both in groups of different sizes, numbers that do not divide each other; norms, knocking, mixed heads,
- * positions, biases, shared matrices. */
+/* Tests unequal numbers of heads for keys and values, in grouped-query and in gated attention: only one of
+ * the two in groups, both in groups of different sizes, numbers that do not divide each other; norms,
+ * knocking, mixed heads, positions, biases, shared matrices. */
 #include "harness/combinations.h"
 
 #define GROUPS(keys, values) "'num_key_heads': " #keys ", 'num_value_heads': " #values
@@ -25,7 +25,7 @@ static void add_modules(combination_list *list) {
         add_combination(list, *size, i % 2 ? "gated" : "gqa", attention[i].text);
 }
 
-/* Components become G_k keys and G_v values: fewer than both, than one, than none. */
+/* Adds components that become G_k keys and G_v values: fewer than both, than one, than none. */
 static void add_mixes(combination_list *list) {
   static const char *const mixes[] = {GROUPS(4, 2) ", " MIX("'k', 'v'", "1"),
                                       GROUPS(4, 2) ", " MIX("'k', 'v'", "2"),

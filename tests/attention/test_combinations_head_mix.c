@@ -1,5 +1,5 @@
-/* Head mixing on grouped-query attention: fewer, as many and more components than heads, with QK norm, every position,
- * knocking, and layers that are not mixed. */
+/* Tests head mixing with grouped-query attention: fewer components than heads, as many, and more; QK norm,
+ * every position, knocking, and layers that are not mixed. */
 #include "harness/combinations.h"
 
 static const char *const positions[] = {"'num_key_value_heads': 2, 'head_dim': 6",

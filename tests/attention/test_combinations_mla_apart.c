@@ -1,6 +1,6 @@
-/* Latent attention with keys and values compressed apart: both, keys alone, values alone; queries of both kinds,
- * knocking, groups of layers, positions, shared matrices, passes in which one side is absorbed and the other
- * expanded. */
+/* Tests latent attention that compresses keys and values separately: both, keys alone, values alone; queries
+ * of both kinds, knocking, groups of layers, positions, shared matrices, and passes that absorb one side and
+ * expand the other. */
 #include <stdio.h>
 
 #include "harness/combinations.h"
@@ -29,7 +29,8 @@ static void add_forms(combination_list *list) {
         add_combination(list, *size, "mla", attention[i].text);
 }
 
-/* Every layer has sinks of its own, also behind the first of a group, whose keys and values it reads. */
+/* Adds sinks, which every layer has of its own, even if it reads keys and values of the first layer of its
+   group. */
 static void add_sinks(combination_list *list) {
   static const char *const forms[] = {BOTH, KEYS, VALUES, NULL};
   static const char *const modules[] = {"'sink_logits': true, 'layer_group_size': 2",
@@ -45,7 +46,7 @@ static void add_sinks(combination_list *list) {
   }
 }
 
-/* Whole keys normed, which are then never absorbed, and a map for each head. */
+/* Adds normed whole keys, which are never absorbed, and a map for each head. */
 static void add_normed(combination_list *list) {
   static const char *const forms[] = {BOTH, KEYS, VALUES, NULL};
   static const char *const modules[] = {

@@ -1,6 +1,5 @@
-/* Matrices shared across layers, every way of sharing with every mechanism: projections by letter and by
- * tensor name, dictionaries for several projections, ranks above a dimension, from one atom to one per layer.
- * */
+/* Tests every way of sharing matrices across layers with every mechanism: projections by letter and by tensor
+ * name, dictionaries for several projections, ranks above a dimension, from one atom to one per layer. */
 #include <stdio.h>
 
 #include "harness/combinations.h"
@@ -23,7 +22,7 @@ static const struct {
     {"'head_dim': 6", "talking", "", "'q', 'k', 'v', 'o'"},
 };
 
-/* Keys after "type" and "projections"; 3 layers are no multiple of 2 atoms. */
+/* Keys after "type" and "projections"; 3 layers are not a multiple of 2 atoms. */
 static const struct {
   const char *type, *more;
 } sources[] = {

@@ -1,10 +1,10 @@
-/* All projections of every mechanism shared across layers, in every way, whichever mechanisms there are. */
+/* Tests all projections of every mechanism shared across layers, in every way. */
 #include <stdio.h>
 #include <string.h>
 
 #include "mechanisms/mechanism.h"
 
-/* "'q_proj', 'k_proj'": the projections that every layer has, by their names in the definition. */
+/* Writes the projections that every layer has, by their names in the definition: "'q_proj', 'k_proj'". */
 static void put_projections(const combination *plain, char *text, size_t size) {
   reference_config config;
   projection_shape first[MOST_PROJECTIONS], second[MOST_PROJECTIONS];

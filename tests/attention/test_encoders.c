@@ -1,5 +1,5 @@
-/* Vision Transformers with every mechanism: attention both ways, against the definitions in plain double; gradients of
- * all tensors against differences. */
+/* Tests Vision Transformers with every mechanism: bidirectional attention against the definitions in plain
+ * double, and gradients of all tensors against differences. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,8 @@
 
 enum { IMAGES = 3, CHANNELS = 2, SIZE = 6, CLASSES = 5, PIXELS = IMAGES * CHANNELS * SIZE * SIZE };
 
-/* Keys of `attention`, and others; tested in addition to what every mechanism learns as. */
+/* Keys of `attention`, and others, that are tested in addition to the variants that every mechanism learns
+   as. */
 static const char *const tried_attention[][2] = {
     {"'type': 'gqa'", "'attention_bias': true"},
     {"'type': 'gqa'", "'hidden_act': 'silu', 'norm': 'rmsnorm', 'mlp_bias': false"},
@@ -131,7 +132,7 @@ static void close_specimen(specimen *s) {
 
 /* --- what ours says ----------------------------------------------------------------------------------------- */
 
-/* The root's values as doubles. With `gradients`, those of the mean loss. */
+/* Returns the root's values as doubles. With `gradients`, computes those of the mean loss. */
 static void run(const specimen *s, ch_dtype dtype, ch_head head, void *const *gradients, int64_t count,
                 double *value) {
   ch_engine engine;
@@ -161,7 +162,7 @@ static void compare_logits(const specimen *s, ch_dtype dtype, double tolerance) 
       fail_msg("%s\nlogit %d is %.10g and should be %.10g", s->json, i, logits[i], s->logits[i]);
 }
 
-/* The loss, and how many classes are before the label. */
+/* Compares the loss, and the number of classes ranked before the label. */
 static void compare_scores(const specimen *s) {
   double scores[IMAGES * 2], sum = 0;
   run(s, CH_F64, CH_HEAD_SCORES, NULL, IMAGES * 2, scores);
@@ -222,7 +223,7 @@ static void compare_gradients(const specimen *s) {
 
 /* --- tests -------------------------------------------------------------------------------------------------- */
 
-/* Calls `check` with every encoder that is tried: of every mechanism at least one. */
+/* Calls `check` with every tested encoder; every mechanism has at least one. */
 static void for_each_encoder(void (*check)(const specimen *s)) {
   static specimen s;
   for (size_t i = 0; i < sizeof tried_attention / sizeof *tried_attention; i++) {

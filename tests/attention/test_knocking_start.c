@@ -1,4 +1,5 @@
-/* How knocking starts: "diagonal", "identity" and no word give the identity; "random" gives dense matrices. */
+/* Tests the initial values of knocking: "diagonal", "identity" and no value give the identity; "random" gives
+ * dense matrices. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,7 +55,7 @@ static void finish(started *s) {
   free(s->data);
 }
 
-/* The values of a map of layer 1, and its row of the table. */
+/* Returns the values of a map of layer 1, and its row of the table. */
 static const float *map_of(const started *s, const char *name, const ch_param **row) {
   char full[96];
   snprintf(full, sizeof full, "model.layers.1.self_attn.%s.weight", name);
@@ -64,7 +65,7 @@ static const float *map_of(const started *s, const char *name, const ch_param **
   return s->tensors[index].data;
 }
 
-/* A matrix for each of so many heads. */
+/* Asserts that there is a matrix for each of so many heads. */
 static void assert_shape(const started *s, const char *name, int64_t heads) {
   const ch_param *row;
   map_of(s, name, &row);
@@ -73,7 +74,7 @@ static void assert_shape(const started *s, const char *name, int64_t heads) {
   assert_true(row->shape[1] == DIM && row->shape[2] == DIM);
 }
 
-/* All [DIM, DIM] matrices of a map are `diagonal` times the identity. */
+/* Asserts that all [DIM, DIM] matrices of a map are `diagonal` times the identity. */
 static void assert_diagonal(const started *s, const char *name, float diagonal) {
   const ch_param *row;
   const float *data = map_of(s, name, &row);
@@ -127,7 +128,7 @@ static void diagonal_and_identity_are_the_identity(void **state) {
   }
 }
 
-/* All maps, the gate too. */
+/* Tests all maps, including the gate. */
 static void random_maps_start_like_dense_matrices(void **state) {
   (void)state;
   static const struct {

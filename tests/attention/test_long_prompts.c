@@ -1,5 +1,5 @@
-/* Prompts of more tokens than are expanded at once, and of too few for that: through the cache they give what a plain
- * pass gives. */
+/* Tests prompts of more tokens than are expanded at once, and of too few for that: through the cache they
+ * give the logits of a plain pass. */
 #include "small_models.h"
 
 enum { LONG = 1100, MIDDLE = 40, SEQUENCES = 2 };

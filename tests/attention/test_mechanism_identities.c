@@ -1,4 +1,5 @@
-/* Mechanisms that are special cases of others: the same logits, and gradients that follow from each other. */
+/* Tests mechanisms that are special cases of others: the logits are the same, and the gradients follow from
+ * each other. */
 #include "harness/trial.h"
 
 enum { HEADS = 4 };
@@ -44,7 +45,7 @@ static void differential_attention_without_a_norm_is_talking_heads(void **state)
   }
 }
 
-/* Runs both and compares logits, and gradients of tensors that both have; closes them. */
+/* Runs both models, compares logits and the gradients of common tensors, and frees the models. */
 static void assert_alike(trial *a, trial *b) {
   run(a);
   run(b);
@@ -69,7 +70,7 @@ static void one_latent_in_one_group_is_mla_and_one_branch_is_grouped_latents(voi
   }
 }
 
-/* A head that looks at its own block of the shared dims alone. */
+/* Uses heads that each read only their own block of the shared dims. */
 static void collaborative_heads_of_separate_blocks_are_multi_head_attention(void **state) {
   (void)state;
   enum { DIM = 6, SHARED = HEADS * DIM };
@@ -84,7 +85,7 @@ static void collaborative_heads_of_separate_blocks_are_multi_head_attention(void
   }
 }
 
-/* Every head reads all of one factor: that of its group. */
+/* Uses heads that each read all of one factor: that of their group. */
 static void tensor_products_of_one_hot_factors_are_grouped_query_attention(void **state) {
   (void)state;
   enum { GROUPS = 2, DIM = 6 };
@@ -102,7 +103,7 @@ static void tensor_products_of_one_hot_factors_are_grouped_query_attention(void 
   assert_alike(grouped, product);
 }
 
-/* Gates of zero choose nothing and weigh all heads alike. */
+/* Gates of zero choose nothing and weight all heads equally. */
 static void heads_that_are_all_active_with_gates_of_zero_are_grouped_query_attention(void **state) {
   (void)state;
   static const char *const choices[] = {"'active_heads': 4", "'shared_heads': 1, 'active_heads': 3",

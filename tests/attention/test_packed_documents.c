@@ -1,11 +1,12 @@
-/* Many documents in one sequence against each of them alone: logits, losses and gradients of models with windows, sinks
- * and states of a fixed size; and against each alone through the cache, in rings and in such states. */
+/* Tests many documents in one sequence against each of them alone: logits, losses and gradients of models
+ * with windows, sinks and states of a fixed size. Each document alone is also run through the cache, in rings
+ * and in such states. */
 #include "infer/session.h"
 #include "harness/trial.h"
 
 enum { LENGTH = 150, LAYERS = 3 };
 
-/* Shorter than a convolution, than a window, than a chunk; longer than each; the last one ends with the sequence. */
+/* Lengths below a convolution, a window, a chunk; above each; the last document ends with the sequence. */
 static const int64_t lengths[] = {2, 9, 1, 3, 70, 25, 40};
 
 enum { DOCUMENTS = sizeof lengths / sizeof *lengths };
@@ -31,7 +32,7 @@ static int64_t first_of(int document) {
   return first;
 }
 
-/* Every token predicts the next one of its document; the last predicts nothing. */
+/* Makes every token predict the next one of its document; the last predicts nothing. */
 static void fill_targets(const specimen *s, int32_t *targets) {
   for (int d = 0; d < DOCUMENTS; d++)
     for (int64_t t = 0; t < lengths[d]; t++) {
@@ -40,8 +41,8 @@ static void fill_targets(const specimen *s, int32_t *targets) {
     }
 }
 
-/* Gradients of all tensors, side by side, of tokens first ... first + length - 1 as one sequence; added to
-   `gradients`. */
+/* Adds to `gradients` those of all tensors, side by side, for tokens first ... first + length - 1 as one
+   sequence. */
 static void add_gradients(const specimen *s, int64_t first, int64_t length, const int32_t *targets,
                           const int32_t *starts, double *gradients) {
   ch_model_graph shape = {.sequences = 1,
@@ -71,7 +72,8 @@ static void add_gradients(const specimen *s, int64_t first, int64_t length, cons
   free(places);
 }
 
-/* The logits of one document without a cache, and through it: half at once, the rest token by token. */
+/* Compares the logits of one document without a cache and through it: half at once, the rest token by
+   token. */
 static void check_alone(const specimen *s, int document, const double *packed) {
   const int64_t first = first_of(document), length = lengths[document], count = length * s->vocab;
   ch_model_graph shape = {.sequences = 1, .length = length, .dtype = CH_F64, .head = CH_HEAD_LOGITS};
@@ -139,7 +141,7 @@ static void packed_documents_are_documents_alone(void **state) {
   assert_int_equal(complaints(), 0);
 }
 
-/* A text that forgets where its documents begin is another one: the test above can fail. */
+/* Checks that a text without its document starts gives other results, so that the test above can fail. */
 static void without_their_starts_documents_are_one_text(void **state) {
   (void)state;
   for (int m = 0; m < MODELS; m++) {

@@ -1,5 +1,5 @@
-/* docs/mechanisms: every mechanism has its page, which says what its code says; every page has an example, and what it
- * says of the example is counted. */
+/* Tests docs/mechanisms: every mechanism has a page that agrees with its code. Every page has an example, and
+ * the numbers given for the example are counted. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,7 +38,8 @@ static char *between(const char *text, const char *open, const char *close) {
   return end ? strndup(begin + strlen(open), (size_t)(end - begin - strlen(open))) : NULL;
 }
 
-/* Every tensor of the example's attention is on its page; a module's page has those that it adds to gqa or mla. */
+/* Checks that every tensor of the example's attention is on its page. A module's page has those that it adds
+   to gqa or mla. */
 static void check_tensors(const char *page, const char *text, const ch_params *params) {
   static const char prefix[] = "model.layers.0.self_attn.";
   char *gqa = read_page("gqa.md"), *mla = read_page("mla.md");
@@ -102,7 +103,7 @@ static bool is_mechanism(const char *page) {
   return ch_mechanism_find(name) != NULL;
 }
 
-/* A table at the end compares the paper with the presets. */
+/* Checks the last table, which compares the paper with the presets. */
 static void check_last_table(const char *page) {
   char *text = read_page(page);
   size_t end = strlen(text);
@@ -114,7 +115,7 @@ static void check_last_table(const char *page) {
   free(text);
 }
 
-/* Pages of modules are listed in README.md; those of mechanisms are found by their names. */
+/* Checks that README.md lists the pages of modules; pages of mechanisms are found by their names. */
 static void every_page_is_found_and_its_example_is_what_info_counts(void **state) {
   (void)state;
   char *index = read_page("README.md"), link[300];
@@ -138,7 +139,7 @@ static void every_page_is_found_and_its_example_is_what_info_counts(void **state
   free(index);
 }
 
-/* " of q, k" */
+/* Writes " of q, k". */
 static void put_states(unsigned on, ch_text *line) {
   const char *between_them = " of ";
   for (int i = 0; i < 3; i++)
@@ -153,7 +154,7 @@ static void put_module(const char *name, unsigned on, ch_text *line) {
   if (on) put_states(on, line);
 }
 
-/* The row of modules on a mechanism's page. */
+/* Returns the row of modules on a mechanism's page. */
 static char *row_of_modules(const ch_mechanism *m) {
   ch_text line = {0};
   if (m->modules & CH_MODULE_QK_NORM) put_module("[QK norm](qk_norm.md)", 0, &line);
@@ -168,7 +169,7 @@ static char *row_of_modules(const ch_mechanism *m) {
   return line.data;
 }
 
-/* "`gqa`, `gqa:N`" */
+/* Checks the list of presets: "`gqa`, `gqa:N`". */
 static void check_presets(const char *page, const char *text, const ch_mechanism *m) {
   char name[80];
   for (const ch_preset *p = m->presets; p->name; p++)
@@ -231,7 +232,7 @@ static void links_of_the_index_lead_somewhere(void **state) {
   free(index);
 }
 
-/* adding.md shows gated.c, gta.c and the test's: every piece of code on it must be there, line by line. */
+/* Checks that every piece of code in adding.md is, line by line, in gated.c, gta.c or the test of gta.c. */
 static void the_code_on_the_page_about_adding_is_the_code(void **state) {
   (void)state;
   char *page = read_page("adding.md"), *source = read_page("../../src/attention/gta.c"),
@@ -252,7 +253,7 @@ static void the_code_on_the_page_about_adding_is_the_code(void **state) {
   free(page);
 }
 
-/* Every operation that ops.h declares is in the index of adding.md. */
+/* Checks that every operation declared in ops.h is in the index of adding.md. */
 static void the_index_has_every_operation(void **state) {
   (void)state;
   static const char prefix[] = "ch_op_";

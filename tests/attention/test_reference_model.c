@@ -1,5 +1,5 @@
-/* The reference of the mechanism tests against golden cases of yet another implementation: what everything else is held
- * against must itself be right. */
+/* Tests the reference of the mechanism tests against golden cases of yet another implementation, because
+ * everything else is compared with it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ static json_t *read_json(const char *name, const char *file) {
   return root;
 }
 
-/* All tensors in double; data of one block, freed with it. */
+/* Converts all tensors to double. Their data is one block and is freed with it. */
 static reference_weights widen(const ch_safetensors *file) {
   int64_t total = 0;
   assert_true(file->count > 0);

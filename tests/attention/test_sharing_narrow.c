@@ -1,5 +1,5 @@
-/* Models whose layers share matrices, stored in 16 bits: read from their files, they compute what the definition says
- * of the rounded numbers, in every form. */
+/* Tests models with shared matrices that are stored in 16 bits: loaded from their files, they compute, in
+ * every form, what the definition gives for the rounded numbers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static const reference_stored residuals[] = {{REFERENCE_RESIDUAL, 0, "q_proj", 3
 
 static laboratory lab;
 
-/* The definition's logits with the numbers that a file holds. */
+/* Returns the definition's logits with the numbers in a file. */
 static void read_definition(specimen *s, const ch_model *model) {
   reference_weights weights = {calloc((unsigned)model->params.count, sizeof *weights.tensors),
                                model->params.count};
@@ -76,7 +76,7 @@ static void check_logits(specimen *s, const ch_model *model, const char *what, d
   free(logits);
 }
 
-/* Written out for serving, sums of atoms are rounded once more. */
+/* Sums of atoms that are expanded for serving are rounded once more. */
 static void check_stored(specimen *s, const char *directory, ch_dtype dtype) {
   static const struct {
     ch_materialise_for form;

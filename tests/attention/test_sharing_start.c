@@ -1,4 +1,5 @@
-/* Shared matrices start as large as matrices of their own would, and their coefficients with a variance of 1 / S. */
+/* Tests that shared matrices start as large as unshared ones, and their coefficients with a variance of 1 /
+ * S. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 
 enum { SEEDS = 12 };
 
-/* A freshly started model, seen with the eyes of the definition. */
+/* A freshly initialised model, as the definition reads it. */
 typedef struct fresh {
   ch_config config;
   ch_params params;
@@ -58,7 +59,7 @@ static void finish(fresh *f) {
   free(f->data);
 }
 
-/* The mean square of a projection's matrix in each layer, added to `squares` [layers]. */
+/* Adds the mean square of a projection's matrix in each layer to `squares` [layers]. */
 static void add_squares(fresh *f, const char *name, int64_t out, int64_t in, double *squares) {
   ch_arena arena = {0};
   reference_run run = {.config = &f->definition, .weights = &f->weights, .arena = &arena, .length = 1};
@@ -79,7 +80,7 @@ static const struct {
   "'head_dim': 8"
 #define QKVO "'projections': ['q', 'k', 'v', 'o']"
 
-/* The mean square of each layer's matrices over seeds: [projections][layers]. */
+/* Returns the mean square of each layer's matrices over seeds: [projections][layers]. */
 static void measure(const char *sizes, double squares[4][REFERENCE_MAX_LAYERS]) {
   memset(squares, 0, 4 * sizeof *squares);
   for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -96,8 +97,9 @@ static void assert_ratio(const char *text, const char *name, double a, double b,
     fail_msg("%s: %s starts %.3f times as large in square", text, name, a / b);
 }
 
-/* A projection against a matrix of its own, in square, over all layers. Projections of one dictionary that would start
-   differently - output projections are smaller - share what they have: `pooled` adds those of one shape up. */
+/* Compares the mean square of a projection, over all layers, with that of an unshared matrix. Projections in
+   one dictionary share their scale even if their own would differ, like the smaller output projections:
+   `pooled` sums those of one shape. */
 static void check_scale(const char *sharing, const char *init, bool pooled, double tolerance) {
   double shared[4][REFERENCE_MAX_LAYERS], dense[4][REFERENCE_MAX_LAYERS], a[4] = {0}, b[4] = {0};
   crossing sizes[1], with[1];
@@ -132,7 +134,8 @@ static void shared_matrices_start_as_large_as_own_ones(void **state) {
   }
 }
 
-/* The product of two factors against the matrix that it replaces, under every rule for initial weights. */
+/* Compares the product of two factors with the matrix that it replaces, under every rule for initial
+   weights. */
 static void products_of_factors_start_as_large_as_the_matrices_they_replace(void **state) {
   (void)state;
   static const char *const rules[] = {"", "'init': 'deepseek'", "'init': 'fan_in'",
@@ -145,7 +148,8 @@ static void products_of_factors_start_as_large_as_the_matrices_they_replace(void
   }
 }
 
-/* The first as a linear weight; the second so that the product is one, the output's divided by the depth. */
+/* The first factor starts like a linear weight. The second starts so that the product does, for outputs
+   divided by the depth. */
 static void second_factors_start_with_what_makes_the_product_a_linear_weight(void **state) {
   (void)state;
   fresh f;
@@ -169,7 +173,7 @@ static void assert_std(const fresh *f, const char *name, double std) {
     fail_msg("%s starts with %g, not %g", name, index < 0 ? 0 : f->params.rows[index].std, std);
 }
 
-/* Each by its own inputs: 32 of the stream, 32 of the heads, 8 of the FFN, 5 of a rank. */
+/* Each matrix has its own number of inputs: 32 of the stream, 32 of the heads, 8 of the FFN, 5 of a rank. */
 static void fan_in_spreads_weights_by_their_inputs(void **state) {
   (void)state;
   fresh f;
@@ -185,7 +189,7 @@ static void fan_in_spreads_weights_by_their_inputs(void **state) {
   finish(&f);
 }
 
-/* Atoms start as a projection would: the coefficients' mean square is then 1 / S. */
+/* Atoms start as a projection would, so the coefficients' mean square is 1 / S. */
 static void coefficients_start_with_a_variance_of_one_over_atoms(void **state) {
   (void)state;
   enum { ATOMS = 4 };

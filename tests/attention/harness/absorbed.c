@@ -1,4 +1,5 @@
-/* Modules that can be folded into weights are folded with equal logits, and nothing of them remains. */
+/* Checks that modules that can be folded into weights are folded: logits are equal, and nothing of the
+ * modules is left. */
 #include <stdlib.h>
 #include <string.h>
 

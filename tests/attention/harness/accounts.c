@@ -1,4 +1,5 @@
-/* Sizes by the definitions' formulas, as declared and as really allocated; models written and read back. */
+/* Checks sizes against the definitions' formulas, as declared and as allocated, and models that are written
+ * and read back. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@ static int64_t kept_tokens(const specimen *s, int64_t layer, int64_t tokens) {
   return c->slides[layer] && most < tokens ? most : tokens;
 }
 
-/* Of so many tokens, part by part: blocks of 32 that share 2 bytes. */
+/* Returns the bytes of so many tokens, part by part: blocks of 32 share 2 bytes. */
 static int64_t bytes_by_parts(const specimen *s, const ch_cache_types *types, int64_t tokens) {
   int64_t bytes = 0;
   ch_layer_parts *parts = calloc((size_t)s->config.num_hidden_layers, sizeof *parts);
@@ -49,14 +50,14 @@ static int64_t bytes_by_parts(const specimen *s, const ch_cache_types *types, in
   return bytes;
 }
 
-/* Of the states of constant size, whatever the cache's types. */
+/* Returns the bytes of the states of constant size, for any types of the cache. */
 static int64_t state_bytes(const specimen *s) {
   reference_figures figures;
   reference_count(&s->definition, &figures);
   return figures.state_elements * (int64_t)sizeof(float);
 }
 
-/* A pass through the cache reports the elements of states, and the bytes of everything. */
+/* Checks that a pass through the cache reports the elements of states and the bytes of everything. */
 static void check_reported_cache(const specimen *s, int64_t elements, int64_t beside) {
   ch_model model = {.config = s->config, .params = s->params, .weights = {.tensors = s->narrow}};
   ch_forward_request request = {

@@ -1,4 +1,4 @@
-/* Once warm, neither a training pass nor a decoding step allocates. */
+/* Checks that, after warming up, neither a training pass nor a decoding step allocates. */
 #include <stdlib.h>
 
 #include "count_allocations.h"

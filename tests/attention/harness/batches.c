@@ -1,6 +1,6 @@
-/* Sequences of different lengths in one step, whatever the mechanism and its cache: each gets the logits that it gets
- * alone, bit for bit; behind an embedding gate within rounding, for there products are shared by the ids that sequences
- * have in common. */
+/* Checks sequences of different lengths in one step, for every mechanism and cache: each gets the logits that
+ * it gets alone, bit for bit. Behind an embedding gate they are equal within rounding, because sequences
+ * share the products of common ids. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,12 +23,12 @@ static ch_session *open_session(const specimen *s, int64_t sequences, ch_dtype d
   return session;
 }
 
-/* Token t of text i: the specimen's, beginning elsewhere for each. */
+/* Returns token t of text i: the specimen's tokens, with a different start for each text. */
 static int32_t token_of(const specimen *s, int64_t i, int64_t t) {
   return s->tokens[(7 * i + t) % (s->sequences * s->length)];
 }
 
-/* From one token to all but those that are decoded. */
+/* Returns a length from one token to all but those that are decoded. */
 static int64_t length_of(const specimen *s, int64_t i) {
   return 1 + i * (s->length - 1 - STEPS) / (TEXTS - 1);
 }
@@ -49,7 +49,7 @@ static bool feed_text(const specimen *s, ch_session *session, int64_t place, int
   return fed;
 }
 
-/* Logits of every text alone: [TEXTS, STEPS, vocab]. */
+/* Computes the logits of every text alone: [TEXTS, STEPS, vocab]. */
 static bool alone(const specimen *s, ch_dtype dtype, bool precompute, float *logits) {
   ch_session *session = open_session(s, 1, dtype, precompute);
   bool fed = session;
@@ -79,7 +79,7 @@ static bool same_logits(const specimen *s, const float *got, const float *expect
   return difference <= 1e-5f * largest;
 }
 
-/* One step of the texts in `count` places: the first ones, or those listed. */
+/* Runs one step of the texts in `count` places: the first ones, or those listed. */
 static bool step_together(const specimen *s, ch_session *session, const int32_t *places, const int64_t *text,
                           int64_t count, int64_t step, const float *expected) {
   int32_t tokens[TEXTS];

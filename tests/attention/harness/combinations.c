@@ -1,4 +1,4 @@
-/* Making lists of configurations. */
+/* Builds lists of configurations. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
-/* Decoding through the cache, in F32 as the program does: whatever way tokens are fed, the logits are those of one
- * whole pass. */
+/* Checks decoding through the cache, in F32 as in the program: however tokens are fed, the logits are those
+ * of one whole pass. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static int64_t logit_count(const specimen *s) {
   return s->sequences * s->length * s->vocab;
 }
 
-/* The logits of one whole pass without a cache. */
+/* Computes the logits of one whole pass without a cache. */
 static double *whole_pass(laboratory *lab, const specimen *s) {
   ch_model_graph shape = specimen_shape(s, CH_F32, CH_HEAD_LOGITS);
   return specimen_run(s, &lab->narrow, &shape, s->narrow, s->tokens, NULL, logit_count(s));
@@ -64,7 +64,7 @@ void check_cached(laboratory *lab, const specimen *s) {
   free(whole);
 }
 
-/* The session's own chunks, which give the last logits alone. */
+/* Feeds tokens in the session's own chunks, which give only the last logits. */
 static void check_last_logits(const specimen *s, ch_session *session, const double *whole) {
   const float *last = NULL;
   ch_error error = {0};
@@ -102,7 +102,7 @@ void check_chunks(laboratory *lab, const specimen *s) {
   free(whole);
 }
 
-/* A state of constant size cannot go back, and says so; it can begin again. */
+/* Checks that a state of constant size refuses to rewind but can start over. */
 static void check_refused_rewinding(const specimen *s, double *logits) {
   ch_session *session = specimen_session(s, s->sequences, s->length, CH_F32);
   ch_error error = {0};
@@ -116,7 +116,7 @@ static void check_refused_rewinding(const specimen *s, double *logits) {
   ch_session_free(session);
 }
 
-/* Logits decoded after a truncation do not depend on the removed tokens. */
+/* Checks that logits decoded after a truncation do not depend on the removed tokens. */
 void check_rewinding(laboratory *lab, const specimen *s) {
   if (s->length >= 4 && ch_linear_layers(&s->config)) {
     double *logits = malloc((size_t)logit_count(s) * sizeof *logits);
@@ -152,7 +152,7 @@ static bool has_run(const ch_profile *profile, const char *operation) {
   return false;
 }
 
-/* Decoding uses its own form: equal logits alone could also come from the slow one. */
+/* Checks that decoding uses its own form: equal logits alone could also come from the slow one. */
 void check_decoding_form(laboratory *lab, const specimen *s) {
   (void)lab;
   if (s->length < 2) return;
@@ -191,7 +191,8 @@ void check_decoding_form(laboratory *lab, const specimen *s) {
   free(logits);
 }
 
-/* Behind an embedding gate: every latent expanded, ids taken together, gates of all ids tabulated before. */
+/* Checks decoding behind an embedding gate: every latent expanded, equal ids processed together, gates of all
+   ids tabulated beforehand. */
 void check_gate_forms(laboratory *lab, const specimen *s) {
   if (!s->config.attention.gate_embedding_dim || s->length < 3) return;
   double *whole = whole_pass(lab, s), *logits = malloc((size_t)logit_count(s) * sizeof *logits);
@@ -215,7 +216,7 @@ void check_gate_forms(laboratory *lab, const specimen *s) {
   free(whole);
 }
 
-/* A cache filled without computing, as benchmarks do. */
+/* Checks a cache that is filled without computing, as benchmarks do. */
 void check_pretended_depth(laboratory *lab, const specimen *s) {
   (void)lab;
   if (s->length < 3) return;
@@ -237,7 +238,8 @@ void check_pretended_depth(laboratory *lab, const specimen *s) {
   free(logits);
 }
 
-/* Each sequence alone, half of it at once and the rest token by token, against all of them together. */
+/* Feeds each sequence alone, half of it at once and the rest token by token, and compares it with all of them
+   together. */
 void check_batch(laboratory *lab, const specimen *s) {
   if (s->sequences < 2) return;
   double *whole = whole_pass(lab, s), *logits = malloc((size_t)logit_count(s) * sizeof *logits);

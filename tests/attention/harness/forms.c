@@ -1,5 +1,5 @@
-/* Models whose layers share matrices, in the forms that they are brought into: what training alone needs dropped,
- * matrices written out. Every form says what the definition says, and decodes what it says. */
+/* Checks the forms that models with shared matrices are converted to: without what only training needs, or
+ * with dense matrices. Every form computes and decodes what the definition says. */
 #include <stdlib.h>
 #include <string.h>
 

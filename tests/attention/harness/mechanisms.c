@@ -1,4 +1,4 @@
-/* The mechanisms that tests know: every file of attention/mechanisms, as CMake found them. */
+/* The mechanisms that the tests cover: every file of attention/mechanisms, as CMake found them. */
 #include <string.h>
 
 #include "attention/mechanisms/mechanism.h"

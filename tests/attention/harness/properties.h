@@ -1,4 +1,5 @@
-/* Properties that must hold for every combination. Each function checks one specimen and complains. */
+/* Properties that must hold for every combination. Each function checks one specimen and reports
+ * complaints. */
 #ifndef TESTS_ATTENTION_PROPERTIES_H
 #define TESTS_ATTENTION_PROPERTIES_H
 
@@ -13,8 +14,8 @@ void check_gradients(laboratory *lab, const specimen *s);
 /* decoding.c */
 /* Returns NULL, and complains, if it cannot be created. */
 ch_session *specimen_session(const specimen *s, int64_t sequences, int64_t chunk, ch_dtype dtype);
-/* Feeds the tokens first ... first + count - 1 of sequences b ... b + n - 1 in one pass, and puts their logits where
-   they belong in `logits` [sequences, length, vocab]. */
+/* Feeds tokens first ... first + count - 1 of sequences b ... b + n - 1 in one pass, and stores their logits
+   at their places in `logits` [sequences, length, vocab]. */
 bool feed_tokens(const specimen *s, ch_session *session, int64_t b, int64_t n, int64_t first, int64_t count,
                  double *logits);
 void check_cached(laboratory *lab, const specimen *s);

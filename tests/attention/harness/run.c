@@ -1,11 +1,12 @@
-/* The properties as tests over a list of combinations. */
+/* Runs the properties as tests over a list of combinations. */
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "properties.h"
 
-/* Small models gain nothing from threads, and on a busy machine wait for them: one in eight is enough of those. */
+/* Small models gain nothing from threads and wait for them on a busy machine, so only one in eight uses
+   them. */
 static void for_each(void **state, void (*check)(laboratory *lab, const specimen *s)) {
   laboratory *lab = *state;
   int before = complaints(), threads = omp_get_max_threads();
@@ -97,7 +98,7 @@ static void every_combination_is_there(void **state) {
   assert_int_equal(lab->left_out, 0);
 }
 
-/* cmocka's set-up has no arguments. */
+/* cmocka's set-up function has no arguments. */
 static const combination_list *list_of_this_program;
 
 static int open_laboratory(void **state) {

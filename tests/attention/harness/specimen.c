@@ -1,4 +1,4 @@
-/* Specimens: random weights that leave nothing at its starting value, and the reference's answer. */
+/* Creates specimens: random weights that leave nothing at its initial value, and the reference's result. */
 #include "specimen.h"
 
 #include <math.h>
@@ -57,8 +57,8 @@ static bool ends_with(const char *name, const char *end) {
   return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-/* A value of a tensor: of a size that keeps activations near one, and away from what it would start with, so that
-   nothing is an identity by accident. */
+/* Returns a value for a tensor. Its size keeps activations near one, and it is away from the initial value,
+   so that nothing is an identity by accident. */
 static double random_value(const ch_param *row, int64_t i, ch_random *random) {
   double normal = ch_random_normal(random);
   if (row->rank == 1) {
@@ -116,7 +116,7 @@ static void fill_tokens(specimen *s) {
   for (int64_t i = 0; i < count; i++) s->targets[i] = (i + 1) % s->length ? s->tokens[i + 1] : -1;
 }
 
-/* Checks that as many parameters are declared as the definition has; whatever else must hold, this comes first. */
+/* Checks that as many parameters are declared as the definition has. Everything else depends on it. */
 static ch_status check_declared(const specimen *s, ch_error *error) {
   reference_figures figures;
   reference_count(&s->definition, &figures);
@@ -131,7 +131,7 @@ static int by_name(const void *a, const void *b) {
   return strcmp(((const ch_known_shape *)a)->name, ((const ch_known_shape *)b)->name);
 }
 
-/* Declares with the shapes that a checkpoint would say. */
+/* Declares a model with the shapes that a checkpoint would have. */
 static ch_status declare(const combination *from, specimen *s, ch_error *error) {
   enum { MOST_STORED = 32 };
   static const char *const formats[] = {"model.layers.%d.self_attn.%s.residual.a.weight",

@@ -1,4 +1,4 @@
-/* One combination brought to life: the model twice, ours and the reference's, with the same random weights. */
+/* One combination as two models, ours and the reference's, with the same random weights. */
 #ifndef TESTS_ATTENTION_SPECIMEN_H
 #define TESTS_ATTENTION_SPECIMEN_H
 
@@ -37,21 +37,21 @@ typedef struct laboratory {
   ch_engine wide, narrow; /* F64, F32 */
 } laboratory;
 
-/* False when the library does not know the combination; says why. */
+/* Returns false, with a message, if the library does not support the combination. */
 bool specimen_open(const combination *from, specimen *s);
 void specimen_close(specimen *s);
-/* The graph's shape for all tokens of a specimen. */
+/* Returns the graph's shape for all tokens of a specimen. */
 ch_model_graph specimen_shape(const specimen *s, ch_dtype dtype, ch_head head);
-/* Runs a graph of that shape once on `sequences` x `length` tokens; the root's `count` elements as doubles, freed by
-   the caller. document_start may be NULL. NULL, and a complaint, when it fails. */
+/* Runs a graph of this shape once on `sequences` x `length` tokens. Returns the root's `count` elements as
+   doubles, which the caller frees. document_start may be NULL. On failure it complains and returns NULL. */
 double *specimen_run(const specimen *s, ch_engine *engine, const ch_model_graph *shape,
                      const ch_tensor *weights, const int32_t *tokens, const int32_t *document_start,
                      int64_t count);
 
-/* Says what is wrong with a specimen; a property with complaints fails at its end. */
+/* Reports a problem of a specimen. A property with complaints fails at its end. */
 void complain(const specimen *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int complaints(void);
-/* Complains unless a and b differ by at most `tolerance` of `scale`. */
+/* Complains unless a and b differ by at most `tolerance` times `scale`. */
 void expect_near(const specimen *s, const char *what, int64_t count, const double *a, const double *b,
                  double scale, double tolerance);
 double *widened(const float *x, int64_t count);

@@ -1,11 +1,11 @@
-/* Collaborative heads (field section 6): the definition; content biases, knocking of values, every position, odd
-   shapes. */
+/* Collaborative heads (field section 6): the definition. Combinations: content biases, knocking of values,
+ * every position, odd shapes. */
 #include <math.h>
 #include <string.h>
 
 #include "mechanism.h"
 
-/* The key, and behind it what every head adds to its scores: [length][D~ + H], or [length][D~]. */
+/* Returns the key and, after it, what every head adds to its scores: [length][D~ + H], or [length][D~]. */
 static double *keys_of(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   int64_t shared = c->shared_qk, d = c->head_dim, width = shared + (c->content_bias ? c->heads : 0);
@@ -24,7 +24,7 @@ static double *keys_of(reference_run *run, const double *x) {
   return both;
 }
 
-/* Queries [length][heads][D~]. */
+/* Returns the queries [length][heads][D~]. */
 static double *queries_of(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   int64_t shared = c->shared_qk, d = c->head_dim;

@@ -1,5 +1,5 @@
-/* Differential attention (1.6): the definition; both lambdas, with and without its norm, grouped pairs, mixed, knocked,
-   positions. */
+/* Differential attention (1.6): the definition. Combinations: both lambdas, with and without its norm,
+ * grouped pairs, mixed heads, knocking, positions. */
 #include <math.h>
 
 #include "mechanism.h"
@@ -12,7 +12,7 @@ static double dot_of(reference_run *run, const char *a_name, const char *b_name)
   return sum;
 }
 
-/* lambda [heads / 2]. */
+/* Returns lambda [heads / 2]. */
 static double *lambdas(reference_run *run, double initial) {
   const reference_config *c = run->config;
   double *lambda = reference_zeros(run, c->heads / 2);

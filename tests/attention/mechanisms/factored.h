@@ -1,15 +1,15 @@
-/* Shared by mfa and mfa_kr: the factorised query, and its combinations. */
+/* The factorised query that mfa and mfa_kr share, and its combinations. */
 #ifndef TESTS_ATTENTION_FACTORED_H
 #define TESTS_ATTENTION_FACTORED_H
 
 #include "mechanism.h"
 
-/* The width of S_q is that of a head where the config does not say. */
+/* Sets the width of S_q to that of a head if the config does not say it. */
 static void complete_factored_query(reference_config *c) {
   if (c->q_rank == 0) c->q_rank = c->head_dim;
 }
 
-/* Q_h S_q x [length][heads][C], finished. */
+/* Returns Q_h S_q x [length][heads][C], finished. */
 static double *factored_queries(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   int64_t dim = c->head_dim, q_rank = c->q_rank;
@@ -24,7 +24,7 @@ static double *factored_queries(reference_run *run, const double *x) {
   return q;
 }
 
-/* These, and o_proj. */
+/* Lists the projections of the query, and o_proj. */
 static int factored_query_projections(const reference_config *c, projection_shape shapes[MOST_PROJECTIONS]) {
   int64_t heads = c->heads * c->head_dim;
   shapes[0] = (projection_shape){"q_a_proj", c->q_rank, c->hidden};

@@ -1,9 +1,11 @@
-/* Gated attention: the definition; norms, knocking, mixed heads, every position, biases, odd shapes. */
+/* Gated attention: the definition. Combinations: norms, knocking, mixed heads, every position, biases, odd
+ * shapes. */
 #include <math.h>
 
 #include "mechanism.h"
 
-/* Section 1.1's attention, each of its H d numbers multiplied by a sigmoid of the layer's input. */
+/* Computes section 1.1's attention and multiplies each of its H d numbers by a sigmoid of the layer's
+   input. */
 static double *attention(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   int64_t d = c->head_dim, width = c->heads * d;

@@ -1,4 +1,5 @@
-/* Grouped latent attention (field section 3): groups of latents, scales, knocking, every position, odd shapes. */
+/* Grouped latent attention (field section 3). Combinations: groups of latents, scales, knocking, every
+ * position, odd shapes. */
 #include "grouped_latents.h"
 
 static void complete(reference_config *c) {

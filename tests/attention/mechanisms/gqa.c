@@ -1,4 +1,5 @@
-/* Grouped-query attention (1.1): the definition; knocking, norms, every position, odd shapes. */
+/* Grouped-query attention (1.1): the definition. Combinations: knocking, norms, every position, odd
+ * shapes. */
 #include <stdio.h>
 
 #include "mechanism.h"
@@ -137,7 +138,7 @@ static void add_shapes(combination_list *list) {
                   "gqa", everything);
 }
 
-/* Other variants in families of other programs. */
+/* Adds further variants that families of other programs have. */
 static void add_families(combination_list *list) {
   static const struct {
     const char *shape, *attention;
@@ -171,7 +172,7 @@ static void add_families(combination_list *list) {
   }
 }
 
-/* Feed-forward networks and norms of every kind. */
+/* Adds feed-forward networks and norms of every kind. */
 static void add_networks(combination_list *list) {
   static const char *const shapes[] = {
       "'hidden_act': 'geglu'",
@@ -185,7 +186,7 @@ static void add_networks(combination_list *list) {
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) add_combination(list, shapes[i], "gqa", "");
 }
 
-/* Contexts without the part along a token's own value, mixed and knocked as it is read. */
+/* Adds contexts without their part along a token's own value, with mixed and knocked values. */
 static void add_exclusive(combination_list *list) {
   static const char *const modules[] = {"'exclusive': true",
                                         "'exclusive': true, 'qk_norm': true",

@@ -7,7 +7,7 @@
 
 #include "mechanism.h"
 
-/* Columns first ... first + width - 1 of rows of `all`. */
+/* Returns columns first ... first + width - 1 of the rows of `all`. */
 static inline double *columns_of(reference_run *run, const double *x, int64_t rows, int64_t all,
                                  int64_t first, int64_t width) {
   double *y = reference_zeros(run, rows * width);
@@ -15,7 +15,7 @@ static inline double *columns_of(reference_run *run, const double *x, int64_t ro
   return y;
 }
 
-/* Queries [length][heads][n + r]. */
+/* Returns the queries [length][heads][n + r]. */
 static inline double *grouped_queries(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   int64_t n = c->nope, dim = n + c->rotary, all = run->length * c->heads;
@@ -35,7 +35,7 @@ static inline double *grouped_queries(reference_run *run, const double *x) {
   return q;
 }
 
-/* The latents [length][m][w] as the cache keeps them, with the rotated key [length][r] behind them. */
+/* Returns the latents [length][m][w] as the cache stores them, followed by the rotated key [length][r]. */
 static inline double *grouped_states(reference_run *run, const double *x, double **rotary) {
   const reference_config *c = run->config;
   int64_t w = c->latent / c->latent_heads, r = c->rotary, all = c->latent + r;
@@ -58,7 +58,7 @@ static inline double *grouped_states(reference_run *run, const double *x, double
   return columns_of(run, both, run->length, all, 0, c->latent);
 }
 
-/* The keys [length][heads][n + r] and values [length][heads][v] of one branch. */
+/* Computes the keys [length][heads][n + r] and values [length][heads][v] of one branch. */
 static inline void branch_of(reference_run *run, const double *latents, const double *rotary,
                              const double *matrix, int64_t branch, double **k, double **v) {
   const reference_config *c = run->config;

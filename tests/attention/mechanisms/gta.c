@@ -1,5 +1,5 @@
-/* Grouped-tied attention (1.2): t_g is the value, and the first half of the key; mixed and knocked, every position, odd
-   shapes. */
+/* Grouped-tied attention (1.2): t_g is the value, and its first half is the first half of the key.
+ * Combinations: mixed and knocked heads, every position, odd shapes. */
 #include <math.h>
 
 #include "mechanism.h"

@@ -17,12 +17,12 @@ typedef struct projection_shape {
   int64_t out, in;
 } projection_shape;
 
-/* One configuration, in the words of add_combination. A list of them is closed by one without `attention`. */
+/* One configuration, as arguments of add_combination. The end of a list has no `attention`. */
 typedef struct tried {
   const char *attention, *sizes;
 } tried;
 
-/* A name of `compare`, and what it leaves in a layer's cache of 8 heads of 16. */
+/* A name of `compare`, and the elements per token in a layer's cache with 8 heads of 16. */
 typedef struct tested_preset {
   const char *name;
   int64_t elements;
@@ -66,7 +66,7 @@ typedef struct tested_mechanism {
   tested_preset presets[8];  /* closed by one without a name */
 } tested_mechanism;
 
-/* All of them, NULL-terminated; the one of that name, or NULL. */
+/* Return all mechanisms, NULL-terminated, and the one of that name, or NULL. */
 const tested_mechanism *const *tested_mechanisms(void);
 const tested_mechanism *tested_mechanism_find(const char *name);
 

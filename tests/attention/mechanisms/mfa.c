@@ -1,4 +1,5 @@
-/* Multi-matrix Factorization Attention (1.4): the definition; query widths, norms, knocking, positions. */
+/* Multi-matrix Factorization Attention (1.4): the definition. Combinations: query widths, norms, knocking,
+ * positions. */
 #include <math.h>
 
 #include "factored.h"

@@ -1,10 +1,10 @@
-/* MFA with key reuse (1.5): the definition; query widths, norms, knocking, positions. */
+/* MFA with key reuse (1.5): the definition. Combinations: query widths, norms, knocking, positions. */
 #include <math.h>
 #include <string.h>
 
 #include "factored.h"
 
-/* v = k + alpha * (N k) with the key as projected, or a part of that: [length][C]. */
+/* Returns v = k + alpha * (N k), or a part of that, with the key as projected: [length][C]. */
 static double *reused_values(reference_run *run, const double *k, int64_t dim) {
   const reference_config *c = run->config;
   if (!c->reuse_projects)

@@ -1,12 +1,13 @@
-/* Latent attention (1.3) and its embedding gate (2.5): the definition; queries of both kinds, knocking, layer groups,
-   positions, odd shapes. */
+/* Latent attention (1.3) and its embedding gate (2.5): the definition. Combinations: queries of both kinds,
+ * knocking, layer groups, positions, odd shapes. */
 #include <math.h>
 #include <string.h>
 
 #include "latents_apart.h"
 #include "mechanism.h"
 
-/* Queries [length][heads][n + r]: the n non-rotary dims knocked, all of them normed, the r others rotated. */
+/* Returns the queries [length][heads][n + r]: the n non-rotary dims are knocked, all are normed, and the
+   other r are rotated. */
 static double *latent_queries(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   int64_t n = c->nope, dim = c->nope + c->rotary, width = c->heads * dim;
@@ -30,7 +31,7 @@ static double *latent_queries(reference_run *run, const double *x) {
   return q;
 }
 
-/* EG-MLA eqs. 1-14 up to the norm: kv [length][heads * (n + v)] gated by the token's embedding. */
+/* Applies EG-MLA eqs. 1-14 up to the norm: the token's embedding gates kv [length][heads * (n + v)]. */
 static void embedding_gate(reference_run *run, double *kv) {
   const reference_config *c = run->config;
   if (c->gate_dim == 0) return;
@@ -44,7 +45,7 @@ static void embedding_gate(reference_run *run, double *kv) {
   for (int64_t i = 0; i < run->length * width; i++) kv[i] = c->gate_adds ? kv[i] + gate[i] : kv[i] * gate[i];
 }
 
-/* Heads of (a, b) out of `joined`, or with `back` into it. */
+/* Splits `joined` into a and b of each head, or with `back` joins them. */
 static void part_heads(const reference_run *run, double *joined, double *a, int64_t a_width, double *b,
                        int64_t b_width, int64_t heads, bool back) {
   for (int64_t i = 0; i < run->length * heads; i++) {
@@ -55,7 +56,7 @@ static void part_heads(const reference_run *run, double *joined, double *a, int6
   }
 }
 
-/* (k, v) of all heads out of the latent, knocked and gated: [length][heads][n + v]. */
+/* Returns (k, v) of all heads, expanded from the latent, knocked and gated: [length][heads][n + v]. */
 static double *expanded(reference_run *run, const double *latent) {
   const reference_config *c = run->config;
   int64_t n = c->nope, v = c->values;
@@ -70,8 +71,8 @@ static double *expanded(reference_run *run, const double *latent) {
   return kv;
 }
 
-/* Keys [length][heads][n + r] of their own dims and those that all heads share, normed and rotated as a whole if there
-   is a norm. */
+/* Returns the keys [length][heads][n + r]: their own dims and those that all heads share. If there is a norm,
+   the whole key is normed and rotated. */
 static double *whole_keys(reference_run *run, const double *plain, const double *rotary) {
   const reference_config *c = run->config;
   int64_t n = c->nope, r = c->rotary, dim = n + r;
@@ -88,7 +89,7 @@ static double *whole_keys(reference_run *run, const double *plain, const double 
   return k;
 }
 
-/* The latents and the rotary key that the layers of a group share, side by side in the cache. */
+/* Returns the latents and the rotary key, side by side in the cache, that the layers of a group share. */
 static void latent_states(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   int64_t length = run->length, r = c->rotary;
@@ -107,8 +108,8 @@ static void latent_states(reference_run *run, const double *x) {
   run->group_rotary = rotary;
 }
 
-/* Keys and values by the layer's own matrices. What is behind kv_b_proj - knocking, gate - goes with it. The moments of
-   the gate's norm are those of the latent before the cache. */
+/* Computes keys and values by the layer's own matrices, with what follows kv_b_proj: knocking and gate. The
+   gate's norm has the moments of the latent before the cache. */
 static void latent_keys_values(reference_run *run) {
   const reference_config *c = run->config;
   int64_t length = run->length, n = c->nope, v = c->values, width = c->heads * (n + v);
@@ -198,7 +199,7 @@ static const tried with_experts[] = {
 };
 
 #define WIDE "'kv_lora_rank': 20, 'qk_nope_head_dim': 24, 'qk_rope_head_dim': 8, 'v_head_dim': 18"
-/* Enough for many queries to meet keys and values rather than latents. */
+/* Latents wide enough for many queries to read keys and values instead of latents. */
 #define RICH "'kv_lora_rank': 40, 'qk_nope_head_dim': 10, 'qk_rope_head_dim': 8, 'v_head_dim': 12"
 #define KNOCKED "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}"
 

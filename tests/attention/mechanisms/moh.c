@@ -1,9 +1,10 @@
-/* Mixture-of-Head (field section 7): the definition; shared and chosen heads, modules, every position, odd shapes. */
+/* Mixture-of-Head (field section 7): the definition. Combinations: shared and chosen heads, modules, every
+ * position, odd shapes. */
 #include <math.h>
 
 #include "mechanism.h"
 
-/* x through "self_attn.head_gate.{name}" [n, D], then factor * softmax: [length][n]. */
+/* Passes x through "self_attn.head_gate.{name}" [n, D] and returns factor * softmax: [length][n]. */
 static double *softmax_of(reference_run *run, const char *name, const double *x, int64_t n, double factor) {
   const reference_config *c = run->config;
   double *y = reference_apply(run, x, c->hidden, reference_matrix(run, name, n, c->hidden), n);
@@ -29,7 +30,7 @@ static void keep_largest(double *p, int64_t n, int64_t k) {
   for (int64_t i = 0; i < n; i++) p[i] = kept[i] ? (double)k * p[i] / sum : 0;
 }
 
-/* The weights of all heads [length][heads]. */
+/* Returns the weights of all heads [length][heads]. */
 static double *weights_of(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   int64_t s = c->shared_heads, routed = c->heads - s;

@@ -1,4 +1,5 @@
-/* Talking heads (1.7): the definition; either mix alone and both, norms, knocking, positions, odd shapes. */
+/* Talking heads (1.7): the definition. Combinations: either mix alone and both, norms, knocking, positions,
+ * odd shapes. */
 #include <math.h>
 
 #include "mechanism.h"

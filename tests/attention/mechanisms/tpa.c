@@ -1,4 +1,5 @@
-/* Tensor product attention (field section 4): the definition; ranks, fixed factors, every position, odd shapes. */
+/* Tensor product attention (field section 4): the definition. Combinations: ranks, fixed factors, every
+ * position, odd shapes. */
 #include <math.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* How the reference reads a configuration. It trusts the text: whether a config is legal is not its question. */
+/* Parses configurations for the reference. It trusts the text and does not check that a config is legal. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,7 +57,7 @@ static void read_knocking(const json_t *knocking, reference_config *c) {
   c->knock.per_head = flag(knocking, "per_head", false);
 }
 
-/* One number for the layers of a range, or a list with G where heads are not mixed. */
+/* Reads one number for the layers of a range, or a list that has G for layers whose heads are not mixed. */
 static void read_head_mix(const json_t *mix, reference_config *c) {
   int64_t most = c->key_groups > c->value_groups ? c->key_groups : c->value_groups;
   c->mix_k = lists(mix, "on", "k");
@@ -197,7 +197,7 @@ static void read_moe(const json_t *moe, reference_config *c) {
   c->loss_free = is(moe, "balance", "loss_free");
 }
 
-/* A letter abbreviates a projection's name. */
+/* Reads "sharing", in which a letter may abbreviate a projection's name. */
 static void read_sharing(const json_t *sharing, reference_config *c) {
   static const char *const types[] = {"", "masa", "sequential", "repeat", "low_rank"};
   int type = 1;
@@ -223,7 +223,7 @@ static void read_sharing(const json_t *sharing, reference_config *c) {
         1 + (int)json_integer_value(json_array_get(json_array_get(groups, (size_t)i), 1));
 }
 
-/* Without a list all layers slide, if there is a window. */
+/* Reads windows. Without a list, all layers slide if there is a window. */
 static void read_windows(const json_t *root, reference_config *c) {
   const json_t *types = json_object_get(root, "layer_types");
   c->window = whole(root, "sliding_window", 0);

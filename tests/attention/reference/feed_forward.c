@@ -11,7 +11,7 @@ static const double *mlp_matrix(reference_run *run, const char *part, const char
   return reference_matrix(run, full, rows, columns);
 }
 
-/* With "mlp.{part}{name}_proj.bias" if the model's networks have one. */
+/* Adds "mlp.{part}{name}_proj.bias" if the model's networks have biases. */
 static double *biased(reference_run *run, const char *part, const char *name, const double *x, int64_t in,
                       int64_t out) {
   char full[96];
@@ -23,13 +23,14 @@ static double *biased(reference_run *run, const char *part, const char *name, co
   return y;
 }
 
-/* gpt-oss: g s(alpha g) (u + 1) of clamped g and u. */
+/* Returns gpt-oss's g s(alpha g) (u + 1) of clamped g and u. */
 static double clamped(const reference_config *c, double gate, double up) {
   double g = fmin(gate, c->swiglu_limit), u = fmax(fmin(up, c->swiglu_limit), -c->swiglu_limit);
   return g * reference_sigmoid(c->swiglu_alpha * g) * (u + 1);
 }
 
-/* W_down (f(W_gate x) * (W_up x)), or W_down f(W_up x), of the tensors "mlp.{part}{gate,up,down}_proj". */
+/* Computes W_down (f(W_gate x) * (W_up x)), or W_down f(W_up x), with the tensors
+   "mlp.{part}{gate,up,down}_proj". */
 static double *network(reference_run *run, const char *part, const double *x, int64_t width) {
   const reference_config *c = run->config;
   double *inner = biased(run, part, c->gated ? "gate" : "up", x, c->hidden, width);
@@ -39,7 +40,7 @@ static double *network(reference_run *run, const char *part, const double *x, in
   return biased(run, part, "down", inner, width, c->hidden);
 }
 
-/* The weight of every expert for every token, zero where it was not chosen: [length][experts]. */
+/* Returns the weight of every expert for every token, zero if it was not chosen: [length][experts]. */
 static double *route(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   int64_t experts = c->experts;
@@ -70,7 +71,7 @@ static double *route(reference_run *run, const double *x) {
   return weights;
 }
 
-/* Every expert sees every token here; its weight says what counts. */
+/* Runs every expert on every token and sums the results by weight. */
 static double *mixture(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   const double *weights = route(run, x);

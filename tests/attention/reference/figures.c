@@ -1,14 +1,14 @@
-/* The cost of a model by the formulas of the definitions, not by counting its tensors. */
+/* Computes the cost of a model by the formulas of the definitions, not by counting its tensors. */
 #include <string.h>
 
 #include "attention/mechanisms/mechanism.h"
 
-/* Returns true if the layer has what is behind the latent of mla: knocking of keys and values, a gate. */
+/* Returns true if the layer has something behind mla's latent: knocking of keys and values, or a gate. */
 static bool expands(const reference_config *c, int layer) {
   return c->group_expands || layer % c->group_size == 0;
 }
 
-/* Returns true if the layer reads the keys and values of another, and has nothing that makes them. */
+/* Returns true if the layer reads the keys and values of another and has no projections for them. */
 static bool follows(const reference_config *c, int layer) {
   return layer % c->kv_group != 0;
 }
@@ -33,7 +33,7 @@ static int64_t mechanism_parameters(const reference_config *c, int layer) {
   return parameters + (c->sink_logits ? c->heads : 0);
 }
 
-/* Of mechanisms by head. */
+/* Returns the bias parameters of mechanisms by head. */
 static int64_t bias_parameters(const reference_config *c, int layer) {
   int64_t output = c->output_bias ? c->hidden : 0;
   if (!c->biases) return output;
@@ -65,7 +65,7 @@ static int64_t module_parameters(const reference_config *c, int layer) {
 
 /* --- the whole model --- */
 
-/* Biases of a network, of which gated ones have two at the inner width. */
+/* Returns the biases of a network; gated networks have two of the inner width. */
 static int64_t network_biases(const reference_config *c, bool gated, int64_t width) {
   return c->mlp_bias ? (gated ? 2 : 1) * width + c->hidden : 0;
 }
@@ -86,7 +86,7 @@ static void count_feed_forward(const reference_config *c, int layer, int64_t *al
   *active += always + c->active * expert;
 }
 
-/* Per layer where heads are mixed, if they are anywhere. */
+/* Returns the dimension per layer with mixed heads, if there are any. */
 static int64_t shared_latent_dim(const reference_config *c) {
   if (c->type->shared_latent_dim) return c->type->shared_latent_dim(c);
   int64_t heads = c->key_groups < c->value_groups ? c->key_groups : c->value_groups;

@@ -1,7 +1,8 @@
-/* The reference's tokens of an image: a class token and patches, each a linear map of its pixels, with positions. */
+/* Computes the reference's tokens of an image: a class token, and patches that are linear maps of their
+ * pixels, with positions. */
 #include "private.h"
 
-/* Pixel (line, column) of patch t in a channel. */
+/* Returns pixel (line, column) of patch t in a channel. */
 static double pixel(const reference_config *c, const double *pixels, int64_t t, int64_t channel, int64_t line,
                     int64_t column) {
   int64_t size = c->image.size, patch = c->image.patch, side = size / patch;

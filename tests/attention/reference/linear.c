@@ -46,8 +46,9 @@ void reference_layernorm_of(const double *of, double *x, int64_t count, int64_t 
   }
 }
 
-/* Radians a position of rotary pair i of n / 2. "linear" divides by the factor; "llama3" divides waves longer than
-   context / low, keeps those shorter than context / high, and goes over smoothly between. */
+/* Returns the radians per position of rotary pair i of n / 2. "linear" divides by the factor. "llama3"
+   divides waves longer than context / low, leaves those shorter than context / high as they are, and
+   interpolates between. */
 static double frequency(const reference_config *c, int64_t i, int64_t n) {
   double base = pow(c->theta, -2.0 * (double)i / (double)n), kept = 0;
   if (c->scaling.llama3) {

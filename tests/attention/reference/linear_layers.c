@@ -5,7 +5,8 @@
 
 #include "attention/mechanisms/mechanism.h"
 
-/* silu(conv(W x)) of "linear_attn.{letter}_proj" and "linear_attn.{letter}_conv1d"; zeros before the document. */
+/* Returns silu(conv(W x)) of "linear_attn.{letter}_proj" and "linear_attn.{letter}_conv1d", with zeros before
+   the document. */
 static double *convolved(reference_run *run, char letter, const double *x, int64_t width) {
   const reference_config *c = run->config;
   const int64_t taps = c->linear.conv;
@@ -27,7 +28,7 @@ static double *convolved(reference_run *run, char letter, const double *x, int64
   return y;
 }
 
-/* Every head of x [length][heads][dim] divided by its length, in place. */
+/* Divides every head of x [length][heads][dim] by its length, in place. */
 static void to_length_one(reference_run *run, double *x, int64_t heads, int64_t dim) {
   for (int64_t i = 0; i < run->length * heads; i++, x += dim) {
     double squares = 1e-6;
@@ -36,7 +37,7 @@ static void to_length_one(reference_run *run, double *x, int64_t heads, int64_t 
   }
 }
 
-/* "linear_attn.{letter}_proj" of one number a value head. */
+/* Returns one number per value head from "linear_attn.{letter}_proj". */
 static double *gate(reference_run *run, char letter, const double *x) {
   const reference_config *c = run->config;
   char name[64];
@@ -57,7 +58,7 @@ static void step(int64_t keys, int64_t values, double a, double b, const double 
   }
 }
 
-/* The output of value head h over the whole sequence, into o [length][value heads][d_v]. */
+/* Computes the output of value head h over the whole sequence, into o [length][value heads][d_v]. */
 static void recur(reference_run *run, int64_t h, const double *q, const double *k, const double *v,
                   const double *a, const double *b, double *o) {
   const reference_config *c = run->config;

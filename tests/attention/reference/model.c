@@ -76,7 +76,8 @@ bool reference_has(reference_run *run, const char *name) {
 
 /* --- one sequence --- */
 
-/* A normalised copy of x [rows][hidden] by the tensors "{name}.weight" and, for LayerNorm, "{name}.bias". */
+/* Returns a copy of x [rows][hidden], normalised with the tensors "{name}.weight" and, for LayerNorm,
+   "{name}.bias". */
 static double *normalised(reference_run *run, const double *x, int64_t rows, const char *name) {
   const reference_config *c = run->config;
   char full[128];
@@ -97,19 +98,19 @@ static void add(double *x, double factor, const double *y, int64_t count) {
   for (int64_t i = 0; i < count; i++) x[i] += factor * y[i];
 }
 
-/* The names of the norms of a half of a layer: before it, of what it adds, and of the sum. */
+/* The names of the norms of one half of a layer: before it, of its output, and of the sum. */
 typedef struct half {
   double *(*f)(reference_run *run, const double *x);
   const char *before, *branch, *sum;
 } half;
 
-/* A normalised copy by a norm of the layer, or x itself without one. */
+/* Returns a copy of x normalised by a norm of the layer, or x itself if there is no norm. */
 static const double *through_norm(reference_run *run, const double *x, const char *norm) {
   char name[128];
   return norm ? normalised(run, x, run->length, in_layer(run, norm, name)) : x;
 }
 
-/* x [length][hidden] through one half of a layer, in place. */
+/* Passes x [length][hidden] through one half of a layer, in place. */
 static void through_half(reference_run *run, double *x, half h) {
   int64_t count = run->length * run->config->hidden;
   const double *y = h.f(run, through_norm(run, x, h.before));
@@ -122,7 +123,7 @@ static double *attention_of_layer(reference_run *run, const double *x) {
                                             : run->config->type->attention(run, x);
 }
 
-/* Both halves read x, normed once. */
+/* Adds both halves of a layer, which read the same normed x. */
 static void side_by_side(reference_run *run, double *x) {
   const reference_config *c = run->config;
   const double *y = through_norm(run, x, "input_layernorm");
@@ -152,7 +153,7 @@ static void through_layers(reference_run *run, double *x) {
   }
 }
 
-/* The initial state of the token at place t. */
+/* Returns the initial state of the token at place t. */
 static void embed(reference_run *run, double *x) {
   const reference_config *c = run->config;
   const double *words = reference_model_tensor(run, "model.embed_tokens.weight", 2, c->vocab, c->hidden);
@@ -168,7 +169,7 @@ static void embed(reference_run *run, double *x) {
     }
 }
 
-/* logits [length][vocab] of one sequence. */
+/* Computes the logits [length][vocab] of one sequence. */
 static void forward_one(reference_run *run, double *logits) {
   const reference_config *c = run->config;
   const double *embedding = reference_model_tensor(run, "model.embed_tokens.weight", 2, c->vocab, c->hidden);
@@ -184,7 +185,7 @@ static void forward_one(reference_run *run, double *logits) {
     logits[i] = reference_capped(logits[i] / c->logits_divisor, c->logits_cap);
 }
 
-/* logits [classes] of one image. */
+/* Computes the logits [classes] of one image. */
 static void see_one(reference_run *run, const double *pixels, double *logits) {
   const reference_config *c = run->config;
   double *x = reference_image_tokens(run, pixels);

@@ -12,7 +12,8 @@ static bool knocks(const reference_config *c, char which) {
                                                                 : c->knock.v);
 }
 
-/* Every head of x through "self_attn.{which}_knock{part}.weight" [dim, dim], or its own of [heads, dim, dim]. */
+/* Multiplies every head of x by "self_attn.{which}_knock{part}.weight": one [dim, dim], or its own of [heads,
+   dim, dim]. */
 static double *knock_product(reference_run *run, char which, const char *part, const double *x, int64_t heads,
                              int64_t dim) {
   char name[64];

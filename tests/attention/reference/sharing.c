@@ -1,4 +1,4 @@
-/* Sharing matrices across layers, as the reference does it: every matrix is computed from the definition each time. */
+/* Matrices shared across layers in the reference: every matrix is computed from the definition each time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,14 +29,15 @@ static int64_t stored_size(const reference_config *c, int what, int at, const ch
   return 0;
 }
 
-/* The group that a layer is in; 0 where all layers are one. */
+/* Returns the group of a layer: 0 if all layers are one group. */
 static int group_of(const reference_config *c, int layer) {
   int group = 0;
   while (group + 1 < c->sharing.group_count && layer >= c->sharing.group_ends[group]) group++;
   return group;
 }
 
-/* Atoms of a group: as many as requested, at most one per layer; or as many as the checkpoint has. */
+/* Returns the atoms of a group: as many as requested, at most one per layer, or as many as the checkpoint
+   has. */
 static int64_t atoms_in(const reference_config *c, int group, const char *name) {
   int64_t layers = c->layers;
   if (c->sharing.common) return c->sharing.atoms;
@@ -46,8 +47,8 @@ static int64_t atoms_in(const reference_config *c, int group, const char *name) 
   return c->sharing.atoms < layers ? c->sharing.atoms : layers;
 }
 
-/* Returns true if the layers of a group share the first factor: where there are groups, and no factor of the layer's
-   own. */
+/* Returns true if the layers of a group share the first factor: there are groups, and the layer has no factor
+   of its own. */
 static bool has_basis(const reference_config *c, int layer, const char *name) {
   return c->sharing.type == REFERENCE_LOW_RANK && c->sharing.group_count &&
          !stored_size(c, REFERENCE_FACTORS, layer, name);
@@ -73,7 +74,7 @@ static const double *atoms_of(reference_run *run, const char *name, int64_t out,
   return reference_atoms(run, full, atoms_in(run->config, group, name), out, in);
 }
 
-/* "model.dictionary.{name}.mlp.{layer}": y [out] = W x + b. */
+/* Applies "model.dictionary.{name}.mlp.{layer}": y [out] = W x + b. */
 static double *mlp_layer(reference_run *run, const char *name, int layer, const double *x, int64_t in,
                          int64_t out) {
   char full[128];
@@ -93,7 +94,8 @@ static void gelu(double *x, int64_t count) {
   for (int64_t i = 0; i < count; i++) x[i] *= 0.5 * (1 + erf(x[i] / sqrt(2)));
 }
 
-/* c_l [S] of the layer (MASA eq. 2), its own vector or what the MLP makes of the layer's embedding. */
+/* Returns c_l [S] of the layer (MASA eq. 2): its own vector, or the output of the MLP for the layer's
+   embedding. */
 static const double *coefficients_of(reference_run *run, const char *name) {
   const reference_config *c = run->config;
   char full[128];
@@ -119,7 +121,8 @@ static const double *combined_atoms(reference_run *run, const char *name, int64_
   return weight;
 }
 
-/* B A of the layer's tensors "{name}.a.weight" (or its group's basis) and "{name}.b.weight", added to a weight. */
+/* Adds to a weight the product B A of the layer's tensors "{name}.a.weight" (or its group's basis) and
+   "{name}.b.weight". */
 static void add_product(reference_run *run, const char *name, int64_t rank, int64_t out, int64_t in,
                         double *weight) {
   char full[128];
@@ -144,7 +147,7 @@ static const double *product(reference_run *run, const char *name, int64_t out, 
   return weight;
 }
 
-/* Without the residual. */
+/* Returns the matrix without its residual. */
 static const double *plain_projection(reference_run *run, const char *name, int64_t out, int64_t in) {
   const reference_config *c = run->config;
   int64_t atoms = c->sharing.atoms;
@@ -181,7 +184,7 @@ const double *reference_projection(reference_run *run, const char *name, int64_t
 
 /* --- figures --- */
 
-/* The projection of a layer, or false. */
+/* Finds the projection of a layer; returns false if the layer has none. */
 static bool in_layer(const reference_config *c, int layer, const char *name, projection_shape *shape) {
   projection_shape shapes[MOST_PROJECTIONS];
   int count = c->type->projections(c, layer, shapes);
@@ -200,7 +203,7 @@ static projection_shape shape_of(const reference_config *c, const char *name) {
   return shape;
 }
 
-/* Layers that have a matrix: of a group that shares latents one alone. */
+/* Returns the number of layers that have a matrix. In a group that shares latents only one has it. */
 static int64_t layers_of(const reference_config *c, const char *name) {
   int64_t layers = 0;
   projection_shape shape;
@@ -227,7 +230,7 @@ static int64_t residual_parameters(const reference_config *c) {
   return parameters;
 }
 
-/* Atoms of all groups with a layer that has the projection. */
+/* Returns the number of atoms of all groups that have a layer with the projection. */
 static int64_t atoms_of_groups(const reference_config *c, const char *name) {
   int64_t atoms = 0;
   projection_shape shape;

@@ -3,8 +3,8 @@
 
 #include "private.h"
 
-/* Published slopes: a geometric series for a power of two; otherwise that of the power below, then every second slope
-   of the power above. */
+/* Returns the published slope: a geometric series if the number of heads is a power of two; otherwise that of
+   the power below, then every second slope of the power above. */
 static double alibi_slope(int64_t head, int64_t heads) {
   int64_t power = 1;
   while (2 * power <= heads) power *= 2;
@@ -28,7 +28,7 @@ void reference_scores(reference_run *run, int64_t head, int64_t t, const double 
   }
 }
 
-/* Returns true if query t sees key j, which is not behind it. */
+/* Returns true if query t sees key j, which is not after it. */
 static bool sees(const reference_run *run, int64_t t, int64_t j) {
   const reference_config *c = run->config;
   int64_t first = run->start ? run->start[t] : 0;
