@@ -1,5 +1,5 @@
-/* Counts what a program allocates, by standing in for the C library's functions; to be included by one file of a
- * program. Only with glibc, and not under sanitizers, which have allocators of their own. */
+/* Counts the allocations of a program by replacing the C library's functions. One file of a program includes
+ * it. It needs glibc and does not work under sanitizers, which have allocators of their own. */
 #ifndef TESTS_COUNT_ALLOCATIONS_H
 #define TESTS_COUNT_ALLOCATIONS_H
 

@@ -1,4 +1,5 @@
-/* The golden cases (shared/vectors, next to the checkout) that await a mechanism that the program does not have yet. */
+/* The golden cases (shared/vectors, next to the checkout) of mechanisms that the program does not have
+ * yet. */
 #ifndef TESTS_GOLDEN_H
 #define TESTS_GOLDEN_H
 
@@ -6,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* tests/data/golden_pending.txt lists them, one name per line. The rest must pass. */
+/* Returns true if tests/data/golden_pending.txt, which has one name per line, lists the case. All others must
+   pass. */
 static inline bool golden_case_is_pending(const char *name) {
   FILE *file = fopen(TEST_DATA "/golden_pending.txt", "r");
   char line[128];

@@ -223,7 +223,7 @@ static bool on_ladder_event(const ch_compare_event *event, void *user) {
 /* Items of the task copa. */
 #define ITEMS TEST_DATA "/tasks/copa.jsonl"
 
-/* Returns true if the table has a row with this name and exactly this rest. */
+/* Returns true if a row of the table begins with this name and contains `rest`. */
 static bool has_row(const char *text, const char *name, const char *rest) {
   for (const char *line = text; line; line = strchr(line + 1, '\n'))
     if (strncmp(line + 1, name, strlen(name)) == 0 && strstr(line, rest) &&

@@ -232,7 +232,7 @@ static void links_of_the_index_lead_somewhere(void **state) {
   free(index);
 }
 
-/* Checks that every piece of code in adding.md is, line by line, in gated.c, gta.c or the test of gta.c. */
+/* Checks that every piece of code in adding.md occurs in gta.c, in gated.c or in the test of gta.c. */
 static void the_code_on_the_page_about_adding_is_the_code(void **state) {
   (void)state;
   char *page = read_page("adding.md"), *source = read_page("../../src/attention/gta.c"),

@@ -148,8 +148,8 @@ static void products_of_factors_start_as_large_as_the_matrices_they_replace(void
   }
 }
 
-/* The first factor starts like a linear weight. The second starts so that the product does, for outputs
-   divided by the depth. */
+/* The first factor starts like a linear weight, the second so that the product does too. In output
+   projections it is also divided by the depth. */
 static void second_factors_start_with_what_makes_the_product_a_linear_weight(void **state) {
   (void)state;
   fresh f;

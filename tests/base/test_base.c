@@ -1,4 +1,4 @@
-/* Text helpers, random numbers and files. */
+/* Tests text helpers, random numbers and files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -160,7 +160,7 @@ static void a_written_file_appears_whole_or_not_at_all(void **state) {
   free(path);
 }
 
-/* In pieces shorter and longer than what is written at a time. */
+/* Writes pieces shorter and longer than the write buffer. */
 static void a_large_file_holds_what_was_put(void **state) {
   (void)state;
   enum { BYTES = 7654321 };

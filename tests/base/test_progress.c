@@ -1,4 +1,4 @@
-/* Progress lines outside a terminal: whole lines, spaced out, presentable. */
+/* Tests progress lines outside a terminal: they are whole lines, limited in number, and readable. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Names of settings in error messages. */
+/* Tests the names of settings in error messages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -52,7 +52,7 @@ static void front_ends_spell_settings(void **state) {
   assert_spelt(&error, 0, "write {\"type\": {...}} or {}");
 }
 
-/* Nothing that a message quotes can pass for the name of a setting. */
+/* Text that a message quotes is never taken for the name of a setting. */
 static void quoted_text_stays(void **state) {
   (void)state;
   static const char *const quotes[] = {"{batch}", "\001batch\002", "\002batch\001",

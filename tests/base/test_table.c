@@ -1,4 +1,4 @@
-/* Text tables: widths, sides, spans, what a missing cell and a long one do. */
+/* Tests text tables: widths, alignment, spans, missing and long cells. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* Repetitions of the timing harness: how many there are, in which order, and which of them are timed; and medians. */
+/* Tests the repetitions of the timing harness: their number, their order, which of them are timed; and
+ * medians. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Command tables: parsing of options and arguments, wrong usage, help. */
+/* Tests command tables: parsing of options and arguments, wrong usage, help. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -206,7 +206,8 @@ static const ch_option *find_option(const ch_command *one, const char *name) {
   return NULL;
 }
 
-/* Commands that write have --force, those that compute --threads, and names mean the same everywhere. */
+/* Checks that commands that write files have --force, that those that compute have --threads, and that a name
+   has the same meaning everywhere. */
 static void common_options_are_everywhere(void **state) {
   (void)state;
   static const char *const outputs[] = {"out", "trace", "log-samples", NULL};
@@ -229,7 +230,7 @@ static void common_options_are_everywhere(void **state) {
   }
 }
 
-/* Every registered table: defaults parse, names are unique, texts are there. */
+/* Checks every registered table: defaults parse, names are unique, and texts exist. */
 static void every_command_is_well_formed(void **state) {
   (void)state;
   for (const ch_command *const *c = ch_commands; *c; c++) {

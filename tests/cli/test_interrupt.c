@@ -1,4 +1,4 @@
-/* Signals become a flag while they are watched. */
+/* Tests that signals set a flag while they are watched. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -86,7 +86,7 @@ static void note_the_stack(int number) {
   on_own_stack = sigaltstack(NULL, &stack) == 0 && (stack.ss_flags & SS_ONSTACK) ? 1 : 0;
 }
 
-/* The handler must leave the thread's own stack alone: matrix products keep data below where it seems to end. */
+/* The handler must not touch the thread's own stack: matrix products store data below its apparent end. */
 static void a_handler_runs_on_a_stack_of_its_own(void **state) {
   (void)state;
   struct sigaction action;

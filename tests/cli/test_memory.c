@@ -1,4 +1,4 @@
-/* Memory: with a long prompt only the cache grows; limits end in a sentence. */
+/* Tests the memory of the program: with a long prompt only the cache grows, and limits end with a message. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +36,7 @@ static void write_file(const char *name, const char *text, size_t size) {
   free(path);
 }
 
-/* The model of tests/data with room for longer texts. */
+/* Writes the model of tests/data with room for longer texts. */
 static void write_model(void) {
   static const char *const names[] = {"config.json", "model.safetensors", "tokenizer.json"};
   for (int i = 0; i < 3; i++) {
@@ -106,7 +106,7 @@ static void become_program(const char *prompt, const char *said, size_t limit) {
   _exit(127);
 }
 
-/* Runs `generate` on a prompt, with so much address space; 0: no limit. */
+/* Runs `generate` on a prompt with so much address space; 0: no limit. */
 static ran run(const char *prompt, size_t limit) {
   ran r = {0};
   char *said = within("said"), *text = NULL;
@@ -133,8 +133,8 @@ static long number_after(const char *text, const char *before) {
   return strtol(at + strlen(before), NULL, 10);
 }
 
-/* Returns true if the program's libraries find the memory that they start with in so much address space. OpenBLAS
-   0.3.29 asks for it again and again, for ever. */
+/* Returns true if the program's libraries can start in so much address space. OpenBLAS 0.3.29 retries forever
+   if they cannot. */
 static bool starts(size_t limit) {
   const struct rlimit most = {limit, limit}, seconds = {2, 2};
   pid_t child = fork();
@@ -151,7 +151,7 @@ static bool starts(size_t limit) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* The least address space that the program starts in, to 16 MiB. */
+/* Returns the least address space in which the program starts, to 16 MiB. */
 static size_t room_to_start(void) {
   size_t none = 16 * (size_t)MIB, room = 4096 * (size_t)MIB;
   assert_true(starts(room));
@@ -165,17 +165,17 @@ static size_t room_to_start(void) {
   return room;
 }
 
-/* Address space that a prompt of few tokens is done in, with room for many; 0: not known. */
+/* Address space that is enough for a prompt of few tokens, with room for many; 0: unknown. */
 static size_t enough;
 
-/* Sanitizers map more than any limit, and keep freed memory for a while to find uses of it. */
+/* Sanitizers map more than any limit, and delay reuse of freed memory to detect its use. */
 static void skip_under_sanitizers(void) {
   if (!SANITIZED) return;
   print_message("memory is not limited under sanitizers\n");
   skip();
 }
 
-/* Too little is an error, said in a line. */
+/* Too little memory is an error with a one-line message. */
 static void a_limit_ends_in_a_sentence(void **state) {
   (void)state;
   skip_under_sanitizers();
@@ -198,8 +198,8 @@ static void a_limit_ends_in_a_sentence(void **state) {
   assert_true(started);
 }
 
-/* Tens of thousands of tokens are done in what a few are, with the same room in the cache; and use no more of it than
-   what the others leave in the cache, and their text. */
+/* Checks that tens of thousands of tokens fit where a few do, with the same room in the cache, and need no
+   more memory than their entries in the cache and their text. */
 static void compare_prompts(const char *what, size_t limit) {
   ran few = run("short", 0), many = run("long", limit);
   if (!succeeded(&few) || !succeeded(&many)) fail_msg("%s: %s%s", what, few.said, many.said);
@@ -218,7 +218,7 @@ static void a_long_prompt_takes_its_cache_and_nothing_more(void **state) {
   compare_prompts("llama", enough ? enough + arena + 8 * MIB : 0);
 }
 
-/* The model gives way to one of another mechanism, with random weights and the same tokenizer. */
+/* Replaces the model by one of another mechanism, with random weights and the same tokenizer. */
 static void put_mechanism(const char *attention) {
   char json[1024];
   int size =
@@ -239,7 +239,7 @@ static void put_mechanism(const char *attention) {
   ch_model_unload(model);
 }
 
-/* One of every kind of state, and of every way to read it. */
+/* Tests one mechanism for every kind of state and every way to read it. */
 static void so_does_one_of_any_mechanism(void **state) {
   (void)state;
   static const char *const mechanisms[] = {

@@ -1,4 +1,4 @@
-/* Small random models and calibration for the tests of compression. */
+/* Small random models and calibration texts for the tests of compression. */
 #ifndef CH_TESTS_COMPRESS_TESTING_H
 #define CH_TESTS_COMPRESS_TESTING_H
 
@@ -27,7 +27,7 @@ static inline void unload(ch_model *model) {
   ch_model_unload(model);
 }
 
-/* The numbers of a tensor, its name given in two parts; NULL when there is none. */
+/* Returns the numbers of a tensor whose name is given in two parts, or NULL if there is none. */
 static inline float *tensor_of(const ch_model *model, const char *stem, const char *suffix) {
   char name[120];
   snprintf(name, sizeof name, "%s%s", stem, suffix);
@@ -35,7 +35,7 @@ static inline float *tensor_of(const ch_model *model, const char *stem, const ch
   return row < 0 ? NULL : model->weights.tensors[row].data;
 }
 
-/* A view of a method's model, for ch_forward. */
+/* Returns a view of a method's model for ch_forward. */
 static inline ch_model as_model(const ch_compressed_model *compressed) {
   ch_model model = {.config = compressed->model.config, .params = compressed->model.params};
   model.weights.tensors = compressed->model.tensors;

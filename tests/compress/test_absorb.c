@@ -1,4 +1,4 @@
-/* Folding modules into weights: the same logits from a plainer model, plain and through the cache. */
+/* Tests folding modules into weights: the plainer model has the same logits, with and without the cache. */
 #include "attention/registry.h"
 #include "compress/absorb.h"
 #include "small_models.h"
@@ -163,7 +163,7 @@ static void what_is_folded_twice_stays_as_it_is(void **state) {
   ch_model_unload(model);
 }
 
-/* A model of BF16 with a residual of rank 1 on one matrix, on disk. */
+/* Writes a model in BF16 that has a residual of rank 1 on one matrix. */
 static void write_with_residual(void) {
   enum { WIDTH = 24, MOST = 64 };
   static uint16_t factor[WIDTH];

@@ -1,4 +1,4 @@
-/* Calibration against sums computed from the text by hand: a block's inputs, window by window. */
+/* Tests calibration against sums computed from the text by hand: a block's inputs, window by window. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@ enum { WIDTH = 24, WINDOW = 40 };
 
 static const char sizes[] = "'num_attention_heads': 4, 'num_key_value_heads': 2, 'head_dim': 8";
 
-/* The inputs of the first layer's projections: normed embeddings. */
+/* Returns the inputs of the first layer's projections: normed embeddings. */
 static void first_input(const ch_model *model, int32_t id, double x[WIDTH]) {
   const float *row = tensor_of(model, "model.embed_tokens.", "weight") + (size_t)id * WIDTH;
   const float *weight = tensor_of(model, "model.layers.0.input_layernorm.", "weight");
@@ -75,8 +75,8 @@ static void queries_keys_and_values_share_their_input_and_outputs_have_their_own
   unload(model);
 }
 
-/* With value and output matrices of zero no block's attention says anything; with the FFN's last too, blocks do
-   nothing. */
+/* If value and output matrices are zero, the attention of blocks has no effect; if the FFN's last matrix is
+   zero too, blocks have none. */
 static void drift_is_the_divergence_of_what_blocks_would_say(void **state) {
   (void)state;
   ch_model *model = random_model(sizes, "'type': 'gqa'");
@@ -96,7 +96,7 @@ static void drift_is_the_divergence_of_what_blocks_would_say(void **state) {
   unload(model);
 }
 
-/* The share of the first layer's attention when what it adds is taken `factor` times. */
+/* Returns the share of the first layer's attention if its output is multiplied by `factor`. */
 static double share_of_first(double factor) {
   ch_model *model = random_model(sizes, "'type': 'gqa'");
   float *o = tensor_of(model, "model.layers.0.", "self_attn.o_proj.weight");
@@ -108,8 +108,8 @@ static double share_of_first(double factor) {
   return share;
 }
 
-/* With A = E|a|^2, B = E(x a), X = E|x|^2, f times a has the share f^2 A / (X + 2 f B + f^2 A). Two shares give X / A
-   and B / A, and with them all others. */
+/* With A = E|a|^2, B = E(x a) and X = E|x|^2, f times a has the share f^2 A / (X + 2 f B + f^2 A). Two shares
+   give X / A and B / A, and these give all others. */
 static void the_share_of_attention_is_what_it_adds_among_what_goes_on(void **state) {
   (void)state;
   const double base = 1.0 / 16;
@@ -157,7 +157,7 @@ static ch_status count_steps(void *context, const char *what, double done, doubl
   return ++t->calls > t->most ? ch_fail(error, CH_ERROR_INTERRUPTED, "stopped") : CH_OK;
 }
 
-/* One window is one batch here, which needs minutes with a large model. */
+/* One window is a batch here; it would need minutes with a large model. */
 static void a_batch_tells_how_far_it_is_and_can_be_stopped(void **state) {
   (void)state;
   ch_model *model = random_model(sizes, "'type': 'gqa'");

@@ -1,5 +1,5 @@
-/* Matrix PCA with residuals, and low-rank factors by SVD: exact where nothing need go, right by an independent SVD,
- * never more parameters than requested. */
+/* Tests matrix PCA with residuals, and low-rank factors by SVD: they are exact if nothing has to be dropped,
+ * agree with an independent SVD, and never have more parameters than requested. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,8 @@ static double *random_matrix(int64_t rows, int64_t columns, uint64_t stream) {
   return m;
 }
 
-/* Squared singular values of M [rows, columns], the largest first, by one-sided Jacobi rotations of its rows. */
+/* Returns the squared singular values of M [rows, columns], the largest first, by one-sided Jacobi rotations
+   of its rows. */
 static void singular_squares(double *m, int64_t rows, int64_t columns, double *squares) {
   for (int sweep = 0; sweep < 60; sweep++)
     for (int64_t p = 0; p < rows; p++)
@@ -64,7 +65,7 @@ static void singular_squares(double *m, int64_t rows, int64_t columns, double *s
     }
 }
 
-/* E[x x^T] = R R^T of a random lower R, some of whose last columns are zero where it is to be singular. */
+/* Computes E[x x^T] = R R^T of a random lower R. To make it singular, some of R's last columns are zero. */
 static float *autocorrelation(int64_t n, int64_t rank, double *r) {
   float *c = malloc((size_t)(n * n) * sizeof *c);
   double *random = random_matrix(n, n, 77);
@@ -246,7 +247,7 @@ static void never_more_than_asked_and_hardly_less(void **state) {
   unload(model);
 }
 
-/* Whatever decides on ranks, and however errors are weighed. */
+/* Tests every rule that decides on ranks, and every weighting of errors. */
 static void every_rule_for_ranks_keeps_to_the_budget(void **state) {
   (void)state;
   static const ch_ranks rules[] = {CH_RANKS_SHARE, CH_RANKS_PROJECTION, CH_RANKS_SEARCHED};
@@ -271,7 +272,7 @@ static void every_rule_for_ranks_keeps_to_the_budget(void **state) {
   unload(model);
 }
 
-/* Matrices [32, 24], [16, 24] and [24, 32] can have ranks of 24, 16 and 24. */
+/* Matrices [32, 24], [16, 24] and [24, 32] have ranks of at most 24, 16 and 24. */
 static void ranks_by_projection_are_a_share_of_the_rank_there_can_be(void **state) {
   (void)state;
   ch_model *model = random_model(GROUPED, GQA);
@@ -370,7 +371,7 @@ static void calibration_lowers_the_error_of_outputs(void **state) {
   unload(model);
 }
 
-/* Layers that are sums of two matrices: two atoms say everything. */
+/* Layers are sums of two matrices, so two atoms represent them exactly. */
 static void what_two_atoms_can_say_they_say(void **state) {
   (void)state;
   ch_model *model = random_model(GROUPED, GQA);

@@ -1,4 +1,5 @@
-/* Compression on small matrices against what NumPy finds by the papers' own formulas (numpy_numbers.py). */
+/* Tests compression of small matrices against NumPy's results for the papers' own formulas
+ * (numpy_numbers.py). */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +37,8 @@ static void fill(float *to, int layer, int rows, int which) {
     for (int b = 0; b < WIDTH; b++) to[a * WIDTH + b] = (float)weight(layer, a, b, which);
 }
 
-/* Blocks add nothing to the stream, so the inputs of every layer are the normalised embeddings. */
+/* Creates a model whose blocks add nothing to the stream, so that the inputs of every layer are the
+   normalised embeddings. */
 static ch_model *model_by_formula(void) {
   ch_model *model = sized_model_of(
       WIDTH, 4,
@@ -107,7 +109,7 @@ static void add_product(const float *b, const float *a, int rank, double *w) {
       for (int r = 0; r < rank; r++) w[o * WIDTH + i] += (double)b[o * rank + r] * (double)a[r * WIDTH + i];
 }
 
-/* 576 attention parameters, 384 of them unchanged: a rank of 2 in each layer has 112. */
+/* There are 576 attention parameters, 384 of them unchanged; rank 2 in each layer has 112. */
 static void svd_llm_is_that_of_numpy(void **state) {
   (void)state;
   ch_model *model = model_by_formula(), view;
@@ -124,7 +126,7 @@ static void svd_llm_is_that_of_numpy(void **state) {
   ch_model_unload(model);
 }
 
-/* A rank of 2 in both groups has 88. */
+/* Rank 2 in both groups has 88 parameters. */
 static void basis_sharing_is_that_of_numpy(void **state) {
   (void)state;
   ch_model *model = model_by_formula(), view;
@@ -148,7 +150,8 @@ static void basis_sharing_is_that_of_numpy(void **state) {
 
 /* --- atoms -------------------------------------------------------------------------------------------------- */
 
-/* Atoms are stored in the size of the matrices: c_ls is the stored coefficient times the length of the stored atom. */
+/* Atoms are stored at the size of the matrices, so c_ls is the stored coefficient times the length of the
+   stored atom. */
 static void check_atoms(const ch_model *view) {
   const float *atoms = tensor_of(view, "model.dictionary.%d.q_proj.atoms", 0);
   double length[2], across = 0, got[2 * LAYERS];
@@ -166,7 +169,7 @@ static void check_atoms(const ch_model *view) {
   assert_numbers("coefficients", got, numpy_coefficients, 2 * LAYERS);
 }
 
-/* Two atoms and their coefficients have 104, residuals of rank 1 by projection 56. */
+/* Two atoms and their coefficients have 104 parameters, residuals of rank 1 by projection 56. */
 static void check_pca(const ch_calibration *calibration, const ch_model *model, const double *expected) {
   ch_model view;
   ch_compressed_model made;
@@ -196,7 +199,8 @@ static void matrix_pca_without_weights_is_that_of_numpy(void **state) {
   ch_model_unload(model);
 }
 
-/* The weights of the other search must make a difference here, or the test before says nothing of them. */
+/* Checks that the weights of the other search make a difference here; otherwise the test before would prove
+   nothing. */
 static void measured_weights_give_other_atoms(void **state) {
   (void)state;
   ch_model *model = model_by_formula(), view;

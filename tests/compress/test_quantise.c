@@ -1,5 +1,5 @@
-/* Block-quantised models: a quantised directory computes what the plain model of the same values does, for
-   every mechanism. */
+/* Tests block-quantised models: for every mechanism, a quantised directory computes what the plain model with
+ * the same values does. */
 #include "attention/registry.h"
 #include "compress/quantise.h"
 #include "io/model_files.h"
@@ -26,7 +26,7 @@ static const char *const models[] = {
              "{'type': 'gqa'}",
 };
 
-/* Writes the model block-quantised, and reads it back: as it is, or its values in F32. */
+/* Writes the model block-quantised, and reads it back as it is or with its values in F32. */
 static ch_model *quantised(const ch_model *model, ch_dtype dtype, ch_weights_mode mode) {
   ch_dtype *dtypes = calloc((size_t)model->params.count, sizeof *dtypes);
   ch_quantised_sizes sizes;
@@ -50,7 +50,7 @@ static double distance(const float *a, const float *b, int64_t n) {
   return worst / largest;
 }
 
-/* So many rows that matrices are widened for them. */
+/* Returns the logits of so many rows that matrices are widened for them. */
 static void logits_of_many(const ch_model *model, float *logits) {
   enum { SEQUENCES = 4 };
   int32_t tokens[SEQUENCES * LENGTH];

@@ -1,4 +1,4 @@
-/* Choices and ranks out of one budget, against trying everything. */
+/* Tests the search for choices and ranks within one budget against trying all of them. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@ typedef struct problem {
   ch_ranked_family families[FAMILIES];
 } problem;
 
-/* Dearer choices leave less; the dearest nothing. */
+/* Creates members whose more expensive choices have smaller errors, and the most expensive the smallest. */
 static void make(problem *p, uint64_t stream) {
   ch_random random;
   ch_random_seed(&random, 5, stream);
@@ -42,7 +42,7 @@ static void make(problem *p, uint64_t stream) {
   }
 }
 
-/* The least error over all choices and all ranks, by depth-first search over members. */
+/* Returns the least error over all choices and all ranks, by depth-first search over members. */
 static double best_ranks(const problem *p, const int *chosen, int at, int64_t left) {
   if (left < 0) return INFINITY;
   if (at == FAMILIES * MEMBERS) return 0;

@@ -1,4 +1,5 @@
-/* Virtual heads: all of them give the model back, fewer lose what an SVD says, biases and norms survive. */
+/* Tests virtual heads: all of them reproduce the model, fewer lose what an SVD predicts, and biases and norms
+ * survive. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +21,8 @@ static const char plain[] = "'num_attention_heads': 8, 'num_key_value_heads': 4,
 static const char biased[] =
     "'num_attention_heads': 8, 'num_key_value_heads': 4, 'head_dim': 6, 'attention_bias': true";
 
-/* |W_ - W'|^2 with what `components` components make, heads' biases included, in double. */
+/* Returns |W_ - W'|^2 of the matrix rebuilt from `components` components, including heads' biases, in
+   double. */
 static double distance(const ch_head_factors *f, int64_t components) {
   int64_t rows = f->heads * f->dim;
   float *weight = malloc((size_t)(rows * f->inputs) * sizeof *weight),
@@ -95,7 +97,7 @@ static void components_are_orthonormal_and_their_mix_rebuilds_the_heads(void **s
   unload(model);
 }
 
-/* |W' x - W x|^2 over the calibration text, from E[x x^T] and E[x]. */
+/* Returns |W' x - W x|^2 over the calibration text, from E[x x^T] and E[x]. */
 static double output_loss(const ch_head_factors *f, const ch_autocorrelation *x, int64_t components) {
   int64_t rows = f->heads * f->dim, n = f->inputs;
   float *weight = malloc((size_t)(rows * n) * sizeof *weight), *bias = calloc((size_t)rows, sizeof *bias);

@@ -1,5 +1,5 @@
-/* Whitening: whoever weighs errors by the inputs of a text loses least of the outputs on that text. Values come from
- * numpy, errors from plain loops. */
+/* Tests whitening: errors weighted by the inputs of a text give the least loss of outputs on that text.
+ * Values are from numpy, errors from plain loops. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,7 +54,7 @@ static void singular_values_are_those_that_numpy_finds(void **state) {
   }
 }
 
-/* E|(W - B A) x|^2 / E|W x|^2 of one matrix as it was written, by plain loops over tr(D C D^T). */
+/* Returns E|(W - B A) x|^2 / E|W x|^2 of one matrix as written, by plain loops over tr(D C D^T). */
 static double output_error(const ch_model *model, const ch_compressed_model *made,
                            const ch_compressed_matrix *row, const ch_autocorrelation *c) {
   char stem[80];
@@ -110,7 +110,8 @@ static void every_matrix_of_svd_llm_loses_less_of_its_outputs_than_that_of_svd(v
   unload(model);
 }
 
-/* The relative loss of all outputs, times the layer's share; o_proj counts three times, k_proj twice. */
+/* Returns the relative loss of all outputs, times the layer's share; o_proj counts three times, k_proj
+   twice. */
 static double weighed_error(const ch_compressed_model *made, const double *shares) {
   double sum = 0;
   for (int i = 0; i < made->matrix_count; i++) {
@@ -141,7 +142,7 @@ static void masa_loses_less_than_svd_llm_of_what_it_weighs(void **state) {
   unload(model);
 }
 
-/* The errors that a search of ranks minimises: weighted, or not. */
+/* Returns the errors that a search for ranks minimises, weighted or not. */
 static double searched_error(const ch_model *model, const ch_compressed_model *made,
                              const ch_calibration *calibration, bool unweighted) {
   if (!unweighted) return weighed_error(made, ch_calibration_shares(calibration));
@@ -185,7 +186,7 @@ static void searched_ranks_lose_less_than_the_same_share_of_every_matrix(void **
   unload(model);
 }
 
-/* A choice can be given explicitly, and is no better then. */
+/* Checks that no explicit choice is better. */
 static void no_number_of_groups_and_atoms_that_is_asked_for_is_better_than_the_choice(void **state) {
   (void)state;
   ch_model *model = random_model(GROUPED, GQA);

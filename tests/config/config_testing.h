@@ -1,4 +1,4 @@
-/* Shared by tests of configurations: texts with one value changed, and what a refused one must say. */
+/* Shared by tests of configurations: texts with one value changed, and the message for a refused one. */
 #ifndef CONFIG_TESTING_H
 #define CONFIG_TESTING_H
 
@@ -15,7 +15,8 @@
 #include "config/config.h"
 #include "config_file/config_json.h"
 
-/* `base` with the value at `path` ("attention.type") replaced by JSON text; NULL removes it. malloc'd. */
+/* Returns `base` with the value at `path` ("attention.type") replaced by JSON text, or removed if it is NULL
+   (malloc'd). */
 static inline char *changed(const char *base, const char *path, const char *value) {
   json_t *root = json_loads(base, 0, NULL), *object = root;
   assert_non_null(root);
@@ -37,7 +38,7 @@ static inline char *changed(const char *base, const char *path, const char *valu
   return text;
 }
 
-/* A refused text: an error of one line that names the file, and `words`. */
+/* Asserts that a text is refused with a one-line error that names the file and contains `words`. */
 static inline void assert_refused(const char *text, const char *words) {
   ch_config config;
   ch_error error = {0};

@@ -1,4 +1,4 @@
-/* Configurations that tests change: one of ours, a Llama's, DeepSeek's. */
+/* Configurations that tests modify: one of ours, one of Llama, and those of DeepSeek. */
 #ifndef CONFIG_TEXTS_H
 #define CONFIG_TEXTS_H
 
@@ -20,7 +20,7 @@ static const char llama[] =
     " \"hidden_size\": 96, \"intermediate_size\": 64, \"num_hidden_layers\": 2, \"num_attention_heads\": 16,"
     " \"hidden_act\": \"silu\", \"transformers_version\": \"4.51.3\", \"a_future_key\": [1, {\"b\": null}]}";
 
-/* DeepSeek-V2-Lite's and V3's, shortened. */
+/* Shortened configurations of DeepSeek-V2-Lite and V3. */
 static const char deepseek_v2[] =
     "{\"model_type\": \"deepseek_v2\", \"vocab_size\": 97, \"hidden_size\": 96, \"intermediate_size\": 64, "
     "\"num_hidden_layers\": 3, \"num_attention_heads\": 4, \"num_key_value_heads\": 4, \"kv_lora_rank\": 20, "
@@ -41,7 +41,7 @@ static const char deepseek_v3[] =
     "50000.0, "
     "\"rope_type\": \"default\"}}";
 
-/* The llama text as another family. */
+/* Returns the llama text as another family's. */
 static inline char *as_family(const char *name) {
   char value[32];
   snprintf(value, sizeof value, "\"%s\"", name);

@@ -1,4 +1,4 @@
-/* Configurations of our own: every key, what broken files get, and what is written. */
+/* Tests our own configurations: every key, the errors of broken files, and what is written. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* Configurations of Hugging Face families with experts: DeepSeek, Qwen 3 MoE. */
+/* Tests configurations of Hugging Face families with experts: DeepSeek, Qwen 3 MoE. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -79,7 +79,7 @@ static void qwen3_moe_configs_are_grouped_queries_with_experts(void **state) {
   ch_text_free(&text);
 }
 
-/* Which of six layers are dense, and what is written of it. */
+/* Tests which of six layers are dense, and how that is written. */
 static void qwen3_moe_layers_may_be_dense(void **state) {
   (void)state;
   static const struct {
@@ -137,7 +137,7 @@ static void what_qwen3_moe_configs_ask_for_wrongly_is_refused(void **state) {
   }
 }
 
-/* Keys that the family does not have. */
+/* Tests keys that the family does not have. */
 static void a_mixture_of_another_kind_is_no_qwen3_moe(void **state) {
   (void)state;
   ch_config read;

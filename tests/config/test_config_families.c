@@ -1,4 +1,4 @@
-/* Configurations of Hugging Face families without experts. */
+/* Tests configurations of Hugging Face families without experts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -75,7 +75,7 @@ static void rope_is_read_from_old_and_new_keys(void **state) {
   assert_int_equal(c.rope_scaling.type, CH_ROPE_DEFAULT);
 }
 
-/* Layers with windows turn by a base of their own, so nothing reads the base of full attention. */
+/* Layers with windows have a rotary base of their own, so nothing reads the base of full attention. */
 static void a_base_that_no_layer_reads_may_be_null(void **state) {
   (void)state;
   ch_config c;

@@ -1,4 +1,5 @@
-/* Layers that differ: what "layer_types" and "linear_attention" mean, that writing keeps it, and what is refused. */
+/* Tests layers that differ: the meaning of "layer_types" and "linear_attention", what is written back, and
+ * what is refused. */
 #include "config/config_testing.h"
 
 static const char base[] =

@@ -1,4 +1,5 @@
-/* The `sharing` object: what each form means, that writing keeps it, and which values are refused with what words. */
+/* Tests the `sharing` object: the meaning of each form, what is written back, and the messages for refused
+ * values. */
 #include "config/config_testing.h"
 #include "config_file/config_json.h"
 
@@ -258,7 +259,7 @@ static void what_makes_no_sense_is_refused_by_name(void **state) {
   assert_int_equal(wrong, 0);
 }
 
-/* A hostile list: long names, very many. */
+/* Tests a hostile list with long names, and one with very many. */
 static void long_lists_and_names_are_refused(void **state) {
   (void)state;
   enum { MANY = 5000 };
@@ -279,7 +280,7 @@ static void long_lists_and_names_are_refused(void **state) {
   free(text);
 }
 
-/* Whoever makes a config without reading one gets the same checks. */
+/* A config that was not read from a file gets the same checks. */
 static void made_configs_are_checked_too(void **state) {
   (void)state;
   ch_error error = {0};
@@ -313,7 +314,7 @@ static void made_configs_are_checked_too(void **state) {
   EXPECT_INVALID(memset(bad.sharing.projections[1], 'q', sizeof bad.sharing.projections[1]), "projections");
 }
 
-/* Hugging Face families know no such key: it is one of the many that are not theirs. */
+/* Hugging Face families have no such key, so it is ignored like other unknown keys. */
 static void other_families_do_not_share(void **state) {
   (void)state;
   ch_config config;

@@ -1,4 +1,4 @@
-/* The parameter table: order, names, counts, duplicates. */
+/* Tests the parameter table: order, names, counts, duplicates. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

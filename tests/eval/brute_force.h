@@ -6,7 +6,7 @@
 
 #include "infer/api_forward.h"
 
-/* The sum of -log p of tokens first ... length - 1, each from all tokens before it. */
+/* Returns the sum of -log p of tokens first ... length - 1, each from all tokens before it. */
 static double brute_force_nll(const ch_model *model, const int32_t *tokens, int64_t length, int64_t first) {
   ch_forward_request request = {.tokens = tokens, .sequences = 1, .length = length};
   ch_forward_result result;

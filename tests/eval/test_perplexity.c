@@ -1,4 +1,5 @@
-/* Perplexities: against a token-by-token computation from their definitions; words as Python counts them; errors. */
+/* Tests perplexities against a token-by-token computation from their definitions, word counts against
+ * Python's, and errors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,7 +60,8 @@ static void encode(const bench *b, const char *text, unsigned flags, ch_ids *ids
   assert_int_equal(ch_tokenizer_encode(b->tokenizer, text, strlen(text), flags, ids, NULL), CH_OK);
 }
 
-/* Token i is predicted in the first of the windows [k stride, k stride + window) in which it is not the first one. */
+/* Token i is predicted in the first of the windows [k stride, k stride + window) in which it is not the first
+   token. */
 static double strided_nll(const bench *b, const ch_ids *ids, int64_t window, int64_t stride) {
   double nll = 0;
   for (int64_t i = 1; i < (int64_t)ids->size; i++) {
@@ -103,8 +105,8 @@ static void token_perplexity_follows_its_definition(void **state) {
   ch_ids_free(&ids);
 }
 
-/* Behind its prefix, token j >= 1 of a document is predicted in block (j - 1) / window; a block's window has at most
-   window + 1 tokens and ends with the block. */
+/* After its prefix, token j >= 1 of a document is predicted in block (j - 1) / window. A block's window has
+   at most window + 1 tokens and ends with the block. */
 static double rolling_nll(const bench *b, const char *text, int64_t window, int64_t *tokens) {
   ch_ids ids = {0};
   assert_true(ch_ids_reserve(&ids, 1));
@@ -153,7 +155,7 @@ static void document_perplexities_follow_the_harness(void **state) {
   }
 }
 
-/* Counts of len(re.split(r"\s+", text)) in Python 3. */
+/* The counts are those of len(re.split(r"\s+", text)) in Python 3. */
 static void words_are_counted_as_the_harness_counts_them(void **state) {
   (void)state;
   static const struct {

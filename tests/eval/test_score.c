@@ -1,4 +1,5 @@
-/* Scoring windows: against all logits, against transformers, whatever windows run together; broken models. */
+/* Tests scores of windows against all logits and against transformers, in any batching, and with broken
+ * models. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -65,7 +66,7 @@ static void windows_of_all_lengths_score_as_their_logits_say(void **state) {
   ch_model_unload(model);
 }
 
-/* Twenty windows of 255 targets behind a beginning token, by transformers. */
+/* The expected losses are those of transformers for twenty windows of 255 targets after a beginning token. */
 static void losses_are_those_of_transformers(void **state) {
   (void)state;
   enum { WINDOWS = 20, TARGETS = 255 };
@@ -195,7 +196,7 @@ static void broken_models_and_ids_are_errors(void **state) {
   ch_model_unload(model);
 }
 
-/* Sixteen-bit random models are the F32 one, rounded. */
+/* Random models in sixteen bits are the F32 model, rounded. */
 static void random_models_depend_on_seed_and_type_alone(void **state) {
   (void)state;
   static const ch_dtype dtypes[] = {CH_F32, CH_F16, CH_BF16};

@@ -1,4 +1,5 @@
-/* Continuations scored behind beginnings in the cache: against all logits of a plain pass, whatever they share. */
+/* Tests scores of continuations whose beginnings are in the cache against all logits of a plain pass, however
+ * much they share. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +16,8 @@
 
 enum { GROUPS = 24, MOST = 4, LONGEST = 90 };
 
-/* Windows of random tokens: groups of one to four that share a beginning; the first eight groups begin alike. */
+/* Windows of random tokens, in groups of one to four that share a beginning. The first eight groups have a
+   common beginning. */
 typedef struct requests {
   int32_t tokens[GROUPS * MOST][LONGEST];
   ch_score_window windows[GROUPS * MOST];
@@ -90,7 +92,7 @@ static void trained_models_score_as_their_logits_say(void **state) {
   }
 }
 
-/* Attention that reads its states in every way there is. */
+/* Tests mechanisms whose attention reads states in every way there is. */
 static void every_kind_of_state_serves_as_a_beginning(void **state) {
   (void)state;
   static const char *const kinds[] = {
@@ -133,7 +135,7 @@ static void every_kind_of_state_serves_as_a_beginning(void **state) {
   }
 }
 
-/* The likeliest tokens one after another are greedy; with one changed they are not. */
+/* The likeliest tokens, one after another, are greedy; with one token changed they are not. */
 static void greedy_continuations_are_recognised(void **state) {
   (void)state;
   ch_model *model;

@@ -1,4 +1,4 @@
-/* FFN widths that make parameter counts agree, against a count of the tensors by hand. */
+/* Tests FFN widths that give equal parameter counts against a count of the tensors by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,8 @@
 #include "experiment/lineup/comparison_plan.h"
 #include "experiment/lineup/presets.h"
 
-/* Parameters of a grouped-query transformer with tied embeddings, counted independently of the table. */
+/* Returns the parameters of a grouped-query transformer with tied embeddings, counted independently of the
+   table. */
 static int64_t by_hand(const ch_config *c) {
   int64_t d = c->hidden_size, heads = c->num_attention_heads * c->head_dim,
           keys = c->num_key_value_heads * c->head_dim;
@@ -118,7 +119,7 @@ static void tables_and_idle_experts_need_not_count(void **state) {
   assert_int_equal(total[2], parameters[2] + configs[2].num_hidden_layers * 6 * expert);
 }
 
-/* Of products with weights, and of scores and their values for `depth` tokens. */
+/* Returns the FLOPs of products with weights, and of scores and their values for `depth` tokens. */
 static int64_t flops_by_hand(const ch_config *c, int64_t depth) {
   int64_t d = c->hidden_size, heads = c->num_attention_heads * c->head_dim,
           keys = c->num_key_value_heads * c->head_dim;
@@ -178,8 +179,8 @@ static void what_cannot_match_is_said(void **state) {
   assert_non_null(strstr(error.message, "counts must agree within 0.5 %; raise parameters"));
 }
 
-/* Mixtures by name: the same parameters; the same active ones; or the width of the first model in the active
-   experts. */
+/* Tests mixtures of experts by name: with the same parameters, with the same active ones, or with the first
+   model's width in the active experts. */
 static void named_mixtures_are_matched_like_others(void **state) {
   (void)state;
   static const ch_match matches[] = {CH_MATCH_PARAMETERS, CH_MATCH_ACTIVE, CH_MATCH_NONE};

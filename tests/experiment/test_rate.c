@@ -1,4 +1,4 @@
-/* Speeds that were measured several times, and what other programs do to them. */
+/* Tests speeds that were measured several times, and how other programs disturb them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* results.json: the keys that others rely on, and reading a model back. */
+/* Tests results.json: the keys that others rely on, and reading a model back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -91,7 +91,7 @@ static void a_model_survives_the_file(void **state) {
   unlink(path);
 }
 
-/* Single steps, which means over the points of a curve would hide. */
+/* Counts spikes in single steps, which the means of a curve's points would hide. */
 static void spikes_of_the_training_loss_are_counted(void **state) {
   (void)state;
   enum { STEPS = 2000 };
@@ -114,7 +114,7 @@ static void spikes_of_the_training_loss_are_counted(void **state) {
   ch_arena_free(&comparison.arena);
 }
 
-/* A file of an earlier version does not know; then nothing is said of means either. */
+/* A file of an earlier version has no count of spikes, so the means are not judged either. */
 static void unknown_spikes_are_no_spikes(void **state) {
   (void)state;
   ch_comparison comparison;

@@ -1,4 +1,5 @@
-/* Finding a learning rate: which rates are tried of known losses, and what is concluded; rates by name. */
+/* Tests the search for a learning rate: which rates are tried for known losses, and the conclusion; and rates
+ * by name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +12,7 @@
 #include "experiment/lineup/learning_rates.h"
 #include "experiment/trial/rate_search.h"
 
-/* A loss whose lowest point, `floor`, is at the rate `best`. */
+/* A loss whose lowest value, `floor`, is at the rate `best`. */
 typedef struct landscape {
   double best, floor, curvature;
   double diverges_above; /* 0: nowhere */

@@ -25,7 +25,7 @@ static inline void must(ch_status status) {
   if (status != CH_OK) fail_msg("%s", problem.message);
 }
 
-/* A directory that scratch_end removes with what tests write there. */
+/* Creates a directory. scratch_end removes it with the files that tests write there. */
 static inline void scratch_begin(char directory[64]) {
   strcpy(directory, "/tmp/crosshead-formats-XXXXXX");
   assert_non_null(mkdtemp(directory));
@@ -43,7 +43,7 @@ static inline void skip_without(const char *path) {
   skip();
 }
 
-/* Imports `path` into DIRECTORY/model, whose name goes to `model`. */
+/* Imports `path` into DIRECTORY/model and stores that name in `model`. */
 static inline void import_model(const char *path, const char *tokenizer, const char *directory,
                                 char model[96]) {
   ch_source source;
@@ -69,7 +69,8 @@ static inline void write_model(const char *directory, const ch_config *config, c
   ch_params_free(params);
 }
 
-/* The largest difference between a model's logits and a reference file's, in units of the largest logit. */
+/* Returns the largest difference between a model's logits and a reference file's, in units of the largest
+   logit. */
 static inline double logit_difference(const char *model_directory, const char *reference,
                                       const char *tokens_name, const char *logits_name) {
   ch_safetensors file;

@@ -1,4 +1,4 @@
-/* Writes GGUF files in memory, right ones and wrong ones, independently of the program's own writer. */
+/* Writes valid and malformed GGUF files in memory, independently of the program's own writer. */
 #ifndef TESTS_GGUF_BUILDING_H
 #define TESTS_GGUF_BUILDING_H
 
@@ -48,7 +48,7 @@ static inline void put_text(ch_text *out, const char *key, const char *value) {
   put_string(out, value);
 }
 
-/* dims as in the file: the contiguous one first. */
+/* dims are in the order of the file: the contiguous one first. */
 static inline void put_tensor_info(ch_text *out, const char *name, int rank, const uint64_t *dims,
                                    uint32_t type, uint64_t offset) {
   put_string(out, name);

@@ -1,4 +1,4 @@
-/* ggml's blocks against their decoding by an independent implementation, and Q8_0 forth and back. */
+/* Tests ggml's blocks against an independent decoder, and Q8_0 in both directions. */
 #include "formats_testing.h"
 
 #include "base/random.h"
@@ -84,7 +84,7 @@ static void q8_0_keeps_values_within_half_a_step(void **state) {
     assert_true(fabsf(back[i] - values[i]) <= (i < 32 ? 0 : most / 127 * 0.5f + most * 0x1p-11f));
 }
 
-/* The root of the mean square of what encoding changes, as a share of the values' own. */
+/* Returns the root mean square of the changes by encoding, as a share of that of the values. */
 static double loss_of(ch_dtype dtype, const float *values, int64_t count) {
   float *back = malloc((size_t)count * sizeof *back);
   void *blocks = malloc(ch_dtype_bytes(dtype, count));

@@ -1,5 +1,5 @@
-/* Models of our own that leave as a family's: latent attention as DeepSeek's, and those that were read in our keys as
- * what they were. The same logits, read again from the family's names and shapes. */
+/* Tests our models exported as models of a family: latent attention as DeepSeek's, and families in our keys
+ * as what they were. Imported again by the family's names and shapes, they have the same logits. */
 #include "formats_testing.h"
 
 #include <crosshead/convert.h>
@@ -31,7 +31,7 @@ static const struct {
     {", \"moe\": {" EXPERTS ", " SIGMOIDS ", \"dense_layers\": [1]}", "", CH_F32, "crosshead"},
 };
 
-/* Writes a freshly started model. Its latents are small, so that the eps counts. */
+/* Writes a freshly initialised model. Its latents are small, so that eps matters. */
 static void make_model(size_t i, const char *directory) {
   char text[800];
   ch_config config;
@@ -87,7 +87,7 @@ static void latent_attention_leaves_as_deepseek_where_it_is_that(void **state) {
   }
 }
 
-/* The families of our keys, and what is plain enough for another. */
+/* Tests families that were imported into our keys, and models plain enough for another family. */
 static void families_in_our_words_leave_as_what_they_were(void **state) {
   (void)state;
   static const struct {

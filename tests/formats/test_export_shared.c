@@ -1,5 +1,5 @@
-/* Models whose layers share matrices, exported as a directory: what inference needs and no more, with the same
-   logits. */
+/* Tests models with shared matrices exported as a directory: it contains only what inference needs and has
+ * the same logits. */
 #include "formats_testing.h"
 
 #include <sys/stat.h>
@@ -24,7 +24,7 @@ static const struct {
     {"{\"type\": \"low_rank\", " QKVO "}", NULL, "q_proj.a.weight"}, /* its files say the rank */
 };
 
-/* Writes a freshly started model. */
+/* Writes a freshly initialised model. */
 static void make_model(const char *sharing, const char *directory) {
   char text[600];
   ch_config config;

@@ -1,4 +1,5 @@
-/* Block-quantised tensors pass both ways between GGUF files and directories, byte for byte. */
+/* Tests that block-quantised tensors are copied byte for byte between GGUF files and directories, in both
+ * directions. */
 #include "formats_testing.h"
 
 #include "base/file.h"
@@ -39,7 +40,8 @@ static void compare_files(const char *a, const char *b) {
   if (system(command)) fail_msg("%s and %s differ", a, b);
 }
 
-/* A model of random matrices as `dtype`, whose rows are whole blocks of every type but those of the FFN's way down. */
+/* Writes a model of random matrices as `dtype`. Rows are whole blocks of every type, except those of the
+   FFN's down projection. */
 static void make_model(const char *directory, const char *family, ch_dtype dtype, bool keep_embedding) {
   char path[160], json[700];
   ch_model *model;
@@ -61,7 +63,8 @@ static void make_model(const char *directory, const char *family, ch_dtype dtype
   ch_model_unload(model);
 }
 
-/* Where GGUF's architecture llama has row `row` of a projection of heads: pairs are neighbours. */
+/* Returns where GGUF's architecture llama has row `row` of a projection of heads: there, pairs are
+   neighbours. */
 static int64_t row_in_file(int64_t row, bool turned) {
   int64_t i = row % HEAD;
   return turned ? row - i + (i < HEAD / 2 ? 2 * i : 2 * (i - HEAD / 2) + 1) : row;
@@ -163,7 +166,7 @@ static void directories_in_blocks_are_copied_or_widened(void **state) {
   scratch_end(directory);
 }
 
-/* Every tensor of a file, byte for byte, in another with the same names. */
+/* Compares every tensor of a file, byte for byte, with that of the same name in another. */
 static void compare_tensors(const char *path, const char *other) {
   ch_gguf a, b;
   must(ch_gguf_open(path, &a, &problem));
@@ -196,7 +199,7 @@ static void files_of_llama_cpp_come_back_as_they_were(void **state) {
   }
 }
 
-/* A scale that is not finite. */
+/* Tests a scale that is not finite. */
 static void damaged_blocks_are_refused(void **state) {
   (void)state;
   char directory[64], model[96], path[96], out[96], *bytes;

@@ -1,5 +1,5 @@
-/* Chats in GGUF files: which tokens end a text or a turn, templates, and metadata in types that converters differ
-   in. */
+/* Tests chats in GGUF files: the tokens that end a text or a turn, templates, and metadata in the different
+ * types that converters write. */
 #include "formats_testing.h"
 
 #include "formats/chat_metadata.h"
@@ -15,7 +15,7 @@ static void put_list(ch_text *out, const char *key, int type, int count) {
   put_number(out, (uint64_t)count, 8);
 }
 
-/* The tokens, each of the kind that its first letter says: c, u or n (control, user, normal). */
+/* Writes tokens, each of the kind that its first letter says: c, u or n (control, user, normal). */
 static void put_tokens(ch_text *out, const char *const *tokens, int count) {
   put_list(out, "tokenizer.ggml.tokens", KV_STRING, count);
   for (int i = 0; i < count; i++) put_string(out, tokens[i] + 1);

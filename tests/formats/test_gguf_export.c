@@ -1,4 +1,5 @@
-/* Models written as GGUF and read back: what they compute, their vocabularies, and what cannot be written. */
+/* Tests models written as GGUF and read back: their logits, their vocabularies, and what cannot be
+ * written. */
 #include "formats_testing.h"
 
 #include "base/file.h"
@@ -62,7 +63,7 @@ static void models_compute_the_same_when_they_come_back(void **state) {
   assert_true(difference_after(REFERENCE "/qwen3_moe", CH_BLOCK_F32) < 2e-5);
 }
 
-/* Families in our words, among them tensors of several projections and of experts' biases. */
+/* Tests families in our keys, among them tensors of several projections and of experts' biases. */
 static void families_compute_the_same_when_they_come_back(void **state) {
   (void)state;
   static const char *const names[] = {"glm4",     "gpt2",     "gpt_oss_mxfp4",     "granite",
@@ -76,7 +77,8 @@ static void families_compute_the_same_when_they_come_back(void **state) {
   }
 }
 
-/* Windows in some layers, bases of RoPE, soft caps: with the scale of scores that llama.cpp's code has. */
+/* Tests windows in some layers, bases of RoPE and soft caps, with the scale of scores that llama.cpp's code
+   has. */
 static void configurations_of_gemma_come_back(void **state) {
   (void)state;
   static const char *const names[] = {"gemma2", "gemma3_windows"};
@@ -172,7 +174,7 @@ static void compare_ids(const ch_tokenizer *a, const ch_tokenizer *b, const char
   ch_ids_free(&y);
 }
 
-/* Through a model of `vocab_size` tokens whose weights do not matter. */
+/* Checks a vocabulary through a model of `vocab_size` tokens whose weights do not matter. */
 static void check_vocabulary(const char *path, int64_t vocab_size) {
   desk d;
   ch_tokenizer *before, *after;
@@ -255,7 +257,7 @@ static void mixtures_that_llama_cpp_computes_otherwise_are_refused(void **state)
   close_desk(&d);
 }
 
-/* Experts of a layer are one tensor, which has one type. */
+/* The experts of a layer are one tensor with one type. */
 static void stacks_have_the_type_of_their_matrices(void **state) {
   (void)state;
   desk d;

@@ -1,4 +1,5 @@
-/* GGUF files of llama.cpp: nine tensor types against the model they come from, vocabularies against reference ids. */
+/* Tests GGUF files of llama.cpp: nine tensor types against the model they come from, vocabularies against
+ * reference ids. */
 #include "formats_testing.h"
 
 #include "base/file.h"
@@ -10,7 +11,7 @@
 
 /* --- models ------------------------------------------------------------------------------------------------- */
 
-/* Rounding to 4 to 16 bits moves the logits; how far is known from the type. */
+/* Rounding to 4 to 16 bits changes the logits; the type determines by how much. */
 static void every_tensor_type_of_a_trained_model_gives_its_logits(void **state) {
   (void)state;
   static const struct {
@@ -31,7 +32,8 @@ static void every_tensor_type_of_a_trained_model_gives_its_logits(void **state) 
   }
 }
 
-/* HF row of a row of a projection whose pairs are neighbours, of 8 heads of 16. */
+/* Returns the row in Hugging Face's order of a row of a projection whose pairs are neighbours, with 8 heads
+   of 16. */
 static int64_t stored_row(int64_t row) {
   int64_t head = row / 16, i = row % 16;
   return head * 16 + 2 * (i % 8) + i / 8;
@@ -92,7 +94,7 @@ static ch_tokenizer *tokenizer_of(const char *path) {
   return tokenizer;
 }
 
-/* A line of ids. */
+/* Compares ids with a line of ids. */
 static void compare_ids(const ch_ids *ids, const char *line, int text) {
   size_t count = 0;
   for (char *end; *line && *line != '\n'; line = end, count++) {
@@ -104,7 +106,7 @@ static void compare_ids(const ch_ids *ids, const char *line, int text) {
   assert_int_equal(count, ids->size);
 }
 
-/* Files of llama.cpp: texts with a line between, and a line of ids each. */
+/* Checks a vocabulary against files of llama.cpp: texts separated by a line, and a line of ids for each. */
 static void check_vocabulary(const char *path) {
   static const char between[] = "\n__ggml_vocab_test__\n";
   char name[256], *texts, *lines;
@@ -153,7 +155,7 @@ static void a_vocabulary_without_a_model_says_so(void **state) {
   assert_non_null(strstr(problem.message, "a vocabulary without a model"));
 }
 
-/* Projections fused into one tensor, longrope's divisors, learned positions, layers in parallel,
+/* Tests projections fused into one tensor, longrope's divisors, learned positions, parallel layers,
    experts. */
 static void files_of_families_give_the_logits_of_transformers(void **state) {
   (void)state;

@@ -1,4 +1,5 @@
-/* llama2.c checkpoints against the logits of llama2.c's own model, its greedy text, and damaged files. */
+/* Tests llama2.c checkpoints against the logits of llama2.c's own model and its greedy text, and damaged
+ * files. */
 #include "formats_testing.h"
 
 #include "base/file.h"
@@ -40,7 +41,7 @@ static void trained_checkpoints_agree_with_the_reference(void **state) {
   }
 }
 
-/* The ids of a text by the .bin and by the tokenizer.json converted from it. */
+/* Compares the ids of a text by the .bin and by the tokenizer.json converted from it. */
 static void compare_tokenizers(const char *bin, const char *directory, const char *text) {
   ch_tokenizer *a, *b;
   ch_ids x = {0}, y = {0};
@@ -85,7 +86,7 @@ static void refuse(const char *path, const char *part) {
   if (!strstr(problem.message, part)) fail_msg("\"%s\" does not say \"%s\"", problem.message, part);
 }
 
-/* Writes the file with `bytes` at `at`, cut or grown to `size`, and expects a refusal. */
+/* Writes the file with `bytes` at `at`, cut or extended to `size`, and expects that it is refused. */
 static void damage(const ch_map *good, size_t at, int32_t value, size_t size, const char *part) {
   char directory[64], path[96];
   unsigned char *copy = calloc(1, size + good->size);

@@ -1,4 +1,5 @@
-/* The pre-tokenizers that GGUF names: found by what they cut, however a tokenizer.json spells them. */
+/* Tests the pre-tokenizers that GGUF names: they are recognised by how they split texts, however a
+ * tokenizer.json spells them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -99,7 +100,7 @@ static void every_name_opens(void **state) {
   assert_null(ch_word_rule_named("default", 7));
 }
 
-/* Letters whose normal forms are others, as DeepSeek's list has them: each is a word of letters. */
+/* Letters in DeepSeek's list whose normal forms differ are each a word of letters. */
 static void letters_of_deepseek_are_not_normalised(void **state) {
   (void)state;
   static const char text[] = "\xe1\xbd\xbd\xe1\xbe\xbe\xe1\xbf\x93\xe1\xbf\x9b\xe2\x84\xa6\xe2\x84\xaa";

@@ -1,4 +1,5 @@
-/* Fuzz target: configurations. What is accepted must be valid, make a parameter table, and read back when written. */
+/* Fuzz target: configurations. An accepted one must be valid, give a parameter table, and read back after
+ * writing. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Fuzz target: GGUF. What is accepted must be inside the file and apart, and readable: values, vocabulary, tensors. */
+/* Fuzz target: GGUF. In an accepted file, tensors must be inside the file without overlap, and values,
+ * vocabulary and tensors must be readable. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -36,7 +37,7 @@ static void touch_values(const ch_gguf *file) {
   }
 }
 
-/* Errors have a message. */
+/* Checks that errors have a message. */
 static void expect_message(ch_status status, const ch_error *error) {
   if (status != CH_OK && (status != error->status || !error->message[0])) abort();
 }

@@ -1,4 +1,5 @@
-/* Fuzz target: files of images, packed or not. What is accepted must be inside the bytes, every label and pixel. */
+/* Fuzz target: image files, compressed or not. In an accepted file, every label and pixel must be inside the
+ * bytes. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -6,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The input as an image file, and again as the labels of one. */
+/* Reads the input as an image file, and again as its labels. */
 static void read_file(const ch_file_bytes *bytes) {
   ch_image_file file;
   ch_error error = {0};

@@ -1,4 +1,4 @@
-/* Fuzz target: results of comparisons. What is accepted is written as what was read, and read again. */
+/* Fuzz target: results of comparisons. Accepted results are written and read again, and must not change. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Fuzz target: results of sweeps. What is accepted is judged, and written. */
+/* Fuzz target: results of sweeps. Accepted results are judged and written. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,4 +1,5 @@
-/* Fuzz target: a task's description, a NUL, and a file of items; without a NUL items of a task that the program has. */
+/* Fuzz target: a task's description, a NUL, and a file of items. Without a NUL, the input is a file of items
+ * for a built-in task. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@ static ch_status open_task(const uint8_t *data, size_t size, const uint8_t *end,
                                                                : CH_ERROR_ARGUMENT;
 }
 
-/* The filtered answer of a text, and its score against the right answers. */
+/* Filters the answer in a text and scores it against the right answers. */
 static void judge(const ch_task *task, const json_t *item, const ch_question *q) {
   ch_template_scope scope = {0};
   for (int f = 0; f < task->answers.filter_count; f++) {

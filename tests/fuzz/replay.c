@@ -1,4 +1,5 @@
-/* Gives every file of the directories on the command line to a fuzz target once: what was found stays fixed. */
+/* Passes every file of the directories on the command line to a fuzz target once, so that bugs found before
+ * stay fixed. */
 #define _POSIX_C_SOURCE 200809L
 #include <dirent.h>
 #include <stdint.h>

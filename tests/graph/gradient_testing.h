@@ -1,5 +1,5 @@
-/* Backward against central differences, in double: what tests of gradients share. A test lists cases and has the two
- * tests at the end. */
+/* Shared by tests of gradients: they compare the backward pass with central differences in double. A test
+ * lists its cases and runs the two tests at the end of this file. */
 #ifndef GRADIENT_TESTING_H
 #define GRADIENT_TESTING_H
 
@@ -20,7 +20,7 @@
 
 enum { MAX_LEAVES = 20, SEQUENCES = 2, LENGTH = 5, ROWS = SEQUENCES * LENGTH, VOCABULARY = 7 };
 
-/* Parameters of these shapes, composed into a root. Rank-2 leaves of ROWS rows serve as activations. */
+/* Parameters of these shapes, composed into a root. Leaves of rank 2 with ROWS rows serve as activations. */
 typedef struct gradient_case {
   const char *name;
   int leaves;
@@ -129,8 +129,8 @@ static inline void fill(bench *b, const gradient_case *c) {
   }
 }
 
-/* Three micro-batches of one step, which compute once what parameters alone determine, give three times the
-   gradient. */
+/* Checks that three micro-batches of one step give three times the gradient, although what parameters alone
+   determine is computed once. */
 static inline void compare_with_accumulation(bench *b, bool recompute, double *const *once) {
   plan_case(b, true, recompute, true);
   for (int i = 0; i < b->c->leaves; i++) memset(b->gradients[i], 0xff, ch_tensor_bytes(&b->params[i]));

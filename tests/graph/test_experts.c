@@ -1,4 +1,4 @@
-/* Routing to experts: choices, weights, loads and the balance loss, against sums worked out here. */
+/* Tests routing to experts: choices, weights, loads and the balance loss, against sums computed here. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -109,7 +109,7 @@ static void softmax(const double *logits, double p[EXPERTS]) {
   for (int e = 0; e < EXPERTS; e++) p[e] /= sum;
 }
 
-/* Returns true if e is among the `active` best of a row: fewer than that beat it. */
+/* Returns true if e is among the `active` best of a row, that is, if fewer are better. */
 static bool is_chosen(const mixture *m, const spec *s, int row, int e) {
   double p[EXPERTS];
   int64_t better = 0;
@@ -280,7 +280,7 @@ static void an_expert_that_nobody_chose_has_a_gradient_of_zero(void **state) {
   release(&m);
 }
 
-/* As in decoding: the matrices may be in a file whose pages cost time. */
+/* Decoding relies on this: the matrices may be in a file whose pages are slow to load. */
 static void an_expert_that_nobody_chose_is_not_read(void **state) {
   (void)state;
   static mixture m;

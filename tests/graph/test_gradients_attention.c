@@ -1,4 +1,4 @@
-/* Operations of attention and of layers in its place: backward against central differences. */
+/* Tests the operations of attention and of layers that replace it: backward against central differences. */
 #include "graph/gradient_testing.h"
 
 static const double frequencies[] = {1, 0.3, 0.07};
@@ -46,7 +46,7 @@ static ch_node *build_attend_documents(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, attend(g, p, true, NULL, true));
 }
 
-/* A window, its sinks, and logits of sinks, in documents. */
+/* Uses a window, its sinks, and sink logits, in documents. */
 static ch_node *build_attend_window(ch_graph *g, ch_node *const *p) {
   ch_attend_spec spec = {
       .heads = 4, .kv_heads = 2, .key_dim = 3, .value_dim = 5, .scale = 0.6, .causal = true, .window = 2};
@@ -57,7 +57,7 @@ static ch_node *build_attend_window(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, ch_op_add(g, alone, ch_op_gelu(g, inside)));
 }
 
-/* Soft caps that scores come near, with a bias behind them. */
+/* Uses soft caps that scores come close to, with a bias added after them. */
 static ch_node *build_attend_capped(ch_graph *g, ch_node *const *p) {
   static const double slopes[] = {0.5, 0.25, 0.125, 0.0625};
   ch_attend_spec spec = {.heads = 4,
@@ -75,7 +75,7 @@ static ch_node *build_attend_encoder(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, attend(g, p, false, NULL, false));
 }
 
-/* Queries and values are slices of wider nodes, keys among the values. */
+/* Uses queries and values that are slices of wider nodes, and keys among the values. */
 static ch_node *build_attend_apart(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, ch_op_attend(g, p[0], p[1], p[1], NULL, NULL,
                                     &(ch_attend_spec){.heads = 4,
@@ -89,7 +89,7 @@ static ch_node *build_attend_apart(ch_graph *g, ch_node *const *p) {
                                                       .causal = true}));
 }
 
-/* Each value is the beginning of its key, in one node that has another use too. */
+/* Uses values that are the beginnings of their keys, in one node that has another use too. */
 static ch_node *build_attend_shared(ch_graph *g, ch_node *const *p) {
   ch_node *attended = ch_op_attend(g, p[0], p[1], p[1], NULL, NULL,
                                    &(ch_attend_spec){.heads = 4,
@@ -102,7 +102,7 @@ static ch_node *build_attend_shared(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, ch_op_add(g, ch_op_gelu(g, attended), p[2]));
 }
 
-/* Two operations, each on its own heads of the same queries. */
+/* Uses two operations, each on its own heads of the same queries. */
 static ch_node *build_attend_pairs(ch_graph *g, ch_node *const *p) {
   ch_node *half[2];
   for (int i = 0; i < 2; i++)
@@ -145,7 +145,7 @@ static ch_node *build_talking_alibi(ch_graph *g, ch_node *const *p) {
   return talk(g, p, true, true, slopes, true);
 }
 
-/* Weights alone, and one matrix as both mixes. */
+/* Mixes only weights, and uses one matrix for both mixes. */
 static ch_node *build_talking_weights(ch_graph *g, ch_node *const *p) {
   ch_node *const one[] = {p[0], p[1], p[2], p[3], p[3]};
   return ch_op_add(g, talk(g, one, false, true, NULL, false), talk(g, one, true, true, NULL, false));
@@ -155,7 +155,7 @@ static ch_node *build_exclude(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, ch_op_exclude(g, ch_op_gelu(g, p[0]), p[1], 4));
 }
 
-/* Values that are contexts too, and a context with another use. */
+/* Uses values that are contexts too, and a context with another use. */
 static ch_node *build_exclude_itself(ch_graph *g, ch_node *const *p) {
   ch_node *x = ch_op_gelu(g, p[0]);
   return ch_op_add(g, ch_op_exclude(g, ch_op_mul(g, x, p[1]), x, 2), x);
@@ -166,7 +166,7 @@ static ch_node *build_factor_product(ch_graph *g, ch_node *const *p) {
   return ch_op_add(g, ch_op_gelu(g, ch_op_factor_product(g, a, p[1], 3, 0.5)), p[2]);
 }
 
-/* One value as both factors. */
+/* Uses one value as both factors. */
 static ch_node *build_factor_square(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, ch_op_factor_product(g, p[0], p[0], 3, 1));
 }
@@ -211,14 +211,14 @@ static ch_node *build_head_mix(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, ch_op_head_mix(g, p[0], p[1]));
 }
 
-/* One part of each head of p[0], one that all share from p[1], and one from elsewhere in p[0]. */
+/* Joins one part of each head of p[0], one from p[1] that all heads share, and one from elsewhere in p[0]. */
 static ch_node *build_join_heads(ch_graph *g, ch_node *const *p) {
   ch_node *in[] = {p[0], p[1], p[0]};
   const ch_head_slice slices[] = {{4, 1, 2}, {0, 1, 3}, {4, 3, 1}};
   return ch_op_gelu(g, ch_op_join_heads(g, 2, 3, in, slices));
 }
 
-/* Two heads three times and three heads twice. */
+/* Repeats two heads three times and three heads twice. */
 static ch_node *build_repeat_heads(ch_graph *g, ch_node *const *p) {
   return ch_op_swiglu(g, ch_op_repeat_heads(g, p[0], 2, 3), ch_op_repeat_heads(g, p[1], 2, 2));
 }
@@ -228,7 +228,8 @@ static ch_node *build_slice_heads(ch_graph *g, ch_node *const *p) {
   return ch_op_swiglu(g, first, ch_op_slice_heads(g, p[0], 2, (ch_head_slice){4, 1, 3}));
 }
 
-/* Two heads of 3, each through its own [4, 3], and back to heads of 3 through the transposes of another's. */
+/* Passes two heads of 3, each through its own [4, 3], and back to heads of 3 through the transposes of
+   another matrix. */
 static ch_node *build_head_product(ch_graph *g, ch_node *const *p) {
   ch_node *up = ch_op_head_product(g, p[0], p[1], (ch_head_rows){2, 4, 0, 4, false});
   return ch_op_gelu(g, ch_op_head_product(g, up, p[2], (ch_head_rows){2, 4, 0, 4, true}));
@@ -265,7 +266,8 @@ static ch_node *build_decay(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, ch_op_decay(g, ch_op_gelu(g, p[0]), p[1], p[2]));
 }
 
-/* Two heads of keys of 3, four of values of 2; all five operands come from elsewhere, and decays are below zero. */
+/* Uses two key heads of 3 and four value heads of 2. All five operands come from other nodes, and decays are
+   below zero. */
 static ch_node *delta_rule(ch_graph *g, ch_node *const *p, ch_node *documents) {
   ch_node *q = ch_op_gelu(g, p[0]);
   const ch_delta_operands operands = {.q = q,

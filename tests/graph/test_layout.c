@@ -1,4 +1,5 @@
-/* Buffers placed by lifetime never overlap while both live, and are reused when they can be. */
+/* Tests that buffers placed by lifetime never overlap while both are live, and that their space is reused
+ * when possible. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* Graphs that compute in BF16: values and gradients against those of the graph in double. */
+/* Tests graphs that compute in BF16: values and gradients against those of the graph in double. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 #include "graph/plan.h"
 #include "team_testing.h"
 
-/* Rows enough for large products; a vocabulary whose logits come in two chunks and a rest. */
+/* There are enough rows for large products. The vocabulary's logits come in two chunks and a remainder. */
 enum { ROWS = 600, WIDTH = 21, HIDDEN = 34, VOCABULARY = 70001, LEAVES = 6, SHORT_ROWS = 45 };
 enum { EMBEDDED, NORM, GATE, UP, DOWN, BIAS };
 
@@ -41,7 +41,7 @@ static double at(const ch_tensor *tensor, const void *data, int64_t i) {
   return tensor->dtype == CH_F64 ? ((const double *)data)[i] : (double)((const float *)data)[i];
 }
 
-/* Numbers that BF16 holds, where they are to be exact. */
+/* Fills in numbers that BF16 holds exactly, if they are to be exact. */
 static void fill(lab *l, bool exact) {
   ch_random random;
   ch_random_seed(&random, 5, 0);
@@ -64,7 +64,7 @@ static void fill(lab *l, bool exact) {
   for (int i = 0; i < ROWS; i++) l->targets[i] = i % 7 == 3 ? -1 : (int32_t)((i * 7919) % VOCABULARY);
 }
 
-/* Two micro-batches of a step, or one. */
+/* Runs one or two micro-batches of a step. */
 static void run(lab *l, ch_dtype compute, bool recompute, bool accumulation) {
   ch_graph *graph = ch_graph_create(l->kernels->dtype, 1, l->rows);
   graph->compute = compute;
@@ -112,7 +112,7 @@ static void forget(lab *l) {
   free(l->value);
 }
 
-/* How far `got` is from `expected`, as a share of its norm. */
+/* Returns the distance of `got` from `expected` as a share of its norm. */
 static double distance(const ch_tensor *a, const void *got, const ch_tensor *b, const void *expected) {
   double far = 0, size = 0;
   for (int64_t i = 0; i < ch_tensor_count(a); i++) {
@@ -129,7 +129,7 @@ static ch_node *build_linear(ch_graph *g, ch_node *const *p) {
   return ch_op_linear(g, p[0], p[1], p[2]);
 }
 
-/* Rows of three heads through one matrix, so that the product has three times the rows. */
+/* Three heads per row pass through one matrix, so the product has three times the rows. */
 static const leaf linear_leaves[LEAVES] = {{SHORT_ROWS, 3 * WIDTH}, {HIDDEN, WIDTH}, {HIDDEN, 0}};
 
 static void what_bf16_holds_is_multiplied_without_an_error(void **state) {
@@ -165,7 +165,7 @@ static ch_node *build_network(ch_graph *g, ch_node *const *p) {
 static const leaf network_leaves[LEAVES] = {{ROWS, WIDTH},   {WIDTH, 0},      {HIDDEN, WIDTH},
                                             {HIDDEN, WIDTH}, {WIDTH, HIDDEN}, {WIDTH, 0}};
 
-/* Tied to what comes in, the head has as many words as rows. */
+/* If the head is tied to the input, it has as many words as rows. */
 static void check_network(bool recompute, bool accumulation, lab *rounded) {
   lab exact = {.kernels = ch_kernels_for(CH_F64, CH_ISA_PLAIN),
                .leaves = network_leaves,

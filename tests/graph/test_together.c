@@ -1,4 +1,5 @@
-/* Products that share their left factor run as one step: which do, and that every value is what it should be. */
+/* Tests that products with the same left factor run as one step: which products do, and that every value is
+ * right. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +15,7 @@
 enum { MOST_ROWS = 40, IN = 5, OUT = 6, PARAMS = 6, MOST_SEEN = 32 };
 enum { X, FIRST, SECOND, THIRD, LATE, BIAS };
 
-/* Whole numbers, which every type holds and every order of sums gives alike. */
+/* Returns whole numbers, which every type holds exactly and whose sums do not depend on the order. */
 static float number(int param, int64_t i) {
   return (float)((i * 7 + param * 3) % 5 - 2);
 }
@@ -64,8 +65,8 @@ static void add_param(lab *l, int param, ch_dtype dtype, int rank, int64_t rows,
   kernels->convert_to(all_threads(), count, values, dtype, l->params[param].data);
 }
 
-/* The first, the second and the third product of x, with other things between them: a product with a matrix that is
-   computed, and one of another left factor. */
+/* Builds three products of x with other operations between them: a product with a computed matrix, and one
+   with another left factor. */
 static ch_graph *build(lab *l) {
   ch_graph *graph = ch_graph_create(CH_F32, 1, l->rows);
   ch_node *p[PARAMS];
@@ -141,7 +142,7 @@ static void forget(lab *l) {
   for (int i = 0; i < PARAMS; i++) free(l->params[i].data);
 }
 
-/* One row, few and many, and a second matrix of another type. */
+/* Tests one row, few and many, and a second matrix of another type. */
 static void values_are_those_of_products_one_by_one(void **state) {
   (void)state;
   static const int64_t rows[] = {1, 3, 16, MOST_ROWS};
@@ -167,7 +168,7 @@ static void products_of_one_value_with_parameters_run_one_after_the_other(void *
   forget(&l);
 }
 
-/* A profile has a line for each, and their times are shares of one call's. */
+/* A profile has a line for each product; their times are shares of one call's time. */
 static void a_profile_counts_each_product(void **state) {
   (void)state;
   ch_profile profile = {.keep_events = true};

@@ -22,7 +22,7 @@ static inline void must(ch_status status) {
   if (status != CH_OK) fail_msg("%s", failure.message);
 }
 
-/* A refused set: one line that says `words`. */
+/* Asserts that a set is refused with a one-line message that contains `words`. */
 static inline void assert_refused(ch_status status, const char *words) {
   if (status == CH_OK || status != failure.status || !strstr(failure.message, words) ||
       strchr(failure.message, '\n'))
@@ -54,8 +54,8 @@ static inline void remove_directory(void) {
   assert_int_equal(system(command), 0);
 }
 
-/* `count` CIFAR records: image i has label i % 10 (behind a coarse one where there are two) and all pixels (i +
-   channel). */
+/* Writes `count` CIFAR records: image i has label i % 10 (after a coarse one if there are two), and all its
+   pixels are (i + channel). */
 static inline unsigned char *make_cifar(int count, int labels) {
   size_t record = (size_t)labels + 3072;
   unsigned char *data = malloc((size_t)count * record);
@@ -73,7 +73,8 @@ static inline void put_big_endian(unsigned char *at, uint32_t value) {
   for (int i = 0; i < 4; i++) at[i] = (unsigned char)(value >> (24 - 8 * i));
 }
 
-/* An IDX file of images of size x size, all of whose pixels are the image's number; returns its bytes. */
+/* Writes an IDX file of images of size x size whose pixels all are the image's number. Returns its size in
+   bytes. */
 static inline unsigned char *make_idx_images(int count, int size, size_t *bytes) {
   *bytes = 16 + (size_t)(count * size * size);
   unsigned char *data = malloc(*bytes);

@@ -1,4 +1,4 @@
-/* Single files of images: what is understood, and that nothing else is. */
+/* Tests single image files: which are understood, and that all others are refused. */
 #include "images_testing.h"
 
 static void cifar_records_are_read(void **state) {
@@ -20,7 +20,7 @@ static void cifar_records_are_read(void **state) {
   }
 }
 
-/* A file whose size is a whole number of records of both kinds. */
+/* Tests a file whose size is a whole number of records of both kinds. */
 static void labels_tell_the_kinds_apart_where_sizes_do_not(void **state) {
   (void)state;
   ch_image_file file;

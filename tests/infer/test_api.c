@@ -1,4 +1,4 @@
-/* The public interface, used as a program would: only crosshead/crosshead.h. */
+/* Tests the public interface as a program would use it, with crosshead/crosshead.h only. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -67,7 +67,7 @@ static void a_model_says_what_it_is(void **state) {
   ch_free(NULL);
 }
 
-/* 256 elements of a token: of F32, or of blocks of 32 with 34 bytes each. */
+/* A token has 256 elements, in F32 or in blocks of 32 with 34 bytes each. */
 static void a_session_says_what_a_token_takes(void **state) {
   (void)state;
   ch_model *model = open_model();

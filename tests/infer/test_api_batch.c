@@ -1,4 +1,4 @@
-/* ch_generate_batch, used as a program would: only crosshead/crosshead.h. */
+/* Tests ch_generate_batch as a program would use it, with crosshead/crosshead.h only. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +41,8 @@ typedef struct desk {
   ch_batch_text texts[TEXTS];
 } desk;
 
-/* Prompts, lengths and samplers that differ; the model ends some, one is stopped, one fills the session. */
+/* Sets up texts with different prompts, lengths and samplers. The model ends some, one is stopped, and one
+   fills the session. */
 static void open_desk(desk *d, int32_t sequences, ch_precision cache) {
   ch_session_settings settings;
   ch_session_defaults(&settings);
@@ -69,7 +70,7 @@ static void close_desk(desk *d) {
   ch_model_close(d->model);
 }
 
-/* Text i alone, in an empty session of one sequence. */
+/* Writes text i alone, in an empty session of one sequence. */
 static void write_alone(desk *d, int i, ch_generation_result *done) {
   ch_session_reset(d->session);
   ch_batch_text *t = &d->texts[i];

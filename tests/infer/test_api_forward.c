@@ -1,4 +1,4 @@
-/* Single passes, as a program would run them: only public headers. */
+/* Tests single passes as a program would run them, with public headers only. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +31,7 @@ static ch_model *exact(ch_precision compute, bool gradients) {
   return model;
 }
 
-/* The logits of a session, and the mean of -ln p by ch_log_probability. */
+/* Compares with the logits of a session, and the loss with the mean of -ln p by ch_log_probability. */
 static void logits_and_loss_are_those_of_a_session(void **state) {
   (void)state;
   ch_model *model = exact(CH_PRECISION_DEFAULT, false);
@@ -84,8 +84,8 @@ static const ch_gradient *find(const ch_forward_result *result, const char *name
   return NULL;
 }
 
-/* The gradient of the logits sums to 0 over the vocabulary, hence that of the LM head; of the embedding, rows of tokens
-   that are not there have none. */
+/* The gradient of the logits sums to 0 over the vocabulary, hence that of the LM head too. In that of the
+   embedding, rows of absent tokens are zero. */
 static void gradients_are_those_of_the_loss(void **state) {
   (void)state;
   ch_forward_request request = whole;

@@ -1,4 +1,4 @@
-/* Figures of a model through crosshead/info.h alone, as a program reads them. */
+/* Tests the figures of a model as a program reads them, with crosshead/info.h only. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,8 +38,8 @@ static void assert_holds(char *text, const char *part) {
   if (!strstr(text, part)) fail_msg("no \"%s\" in\n%s", part, text);
 }
 
-/* llama_gqa: 2 layers, 2 key-value heads of 8: 2 * 2 * 2 * 8 elements, of two bytes in BF16, of four in F32. In Q8_0
-   the 16 elements of a layer's keys fill a block of 32 with a scale of two bytes. */
+/* llama_gqa has 2 layers with 2 key-value heads of 8: 2 * 2 * 2 * 8 elements, of two bytes in BF16, of four
+   in F32. In Q8_0 the 16 elements of a layer's keys are one block of 32 with a scale of two bytes. */
 static void the_cache_is_counted_in_the_types_asked_for(void **state) {
   (void)state;
   ch_info *info = opened(LLAMA);
@@ -67,7 +67,7 @@ static void the_cache_is_counted_in_the_types_asked_for(void **state) {
   ch_info_free(NULL);
 }
 
-/* A query and a key are compared with 2 d FLOPs per head and token, and the value is weighted with as many. */
+/* Comparing a query and a key costs 2 d FLOPs per head and token, and weighting the value as many. */
 static void context_costs_attention_alone(void **state) {
   (void)state;
   ch_info *info = opened(LLAMA);

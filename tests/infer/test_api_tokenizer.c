@@ -1,4 +1,4 @@
-/* Tokenizers without a model, used as a program would: only crosshead/tokenizer.h. */
+/* Tests tokenizers without a model as a program would use them, with crosshead/tokenizer.h only. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 
 #define MODEL TEST_DATA "/TinyStories-656K"
 
-/* The ids of transformers 5.12. */
+/* The ids are those of transformers 5.12. */
 static const char prompt[] = "Once upon a time, there was a little girl named Lily.";
 static const int32_t expected[] = {1, 80, 147, 201, 282, 215, 286, 598, 629, 10};
 enum { COUNT = sizeof expected / sizeof *expected };
@@ -67,7 +67,7 @@ static void a_text_becomes_the_ids_of_the_reference(void **state) {
   ch_tokenizer_free(NULL);
 }
 
-/* This tokenizer puts a space before a text that begins, and none before one that continues. */
+/* This tokenizer adds a space before a text that begins, and none before a continuation. */
 static void where_a_text_stands_decides_what_is_put_around_it(void **state) {
   (void)state;
   ch_tokenizer *tokenizer = opened(MODEL);
@@ -200,7 +200,7 @@ static bool refuse(const char *stage, double share, void *user) {
   return false;
 }
 
-/* "xy" occurs 8 times, " " before it 3 times: the first pair to be merged is x, y; then xy, xy. */
+/* "xy" occurs 8 times, with " " before it 3 times. The first pair to be merged is x, y; then xy, xy. */
 static void a_tokenizer_is_trained_on_a_text(void **state) {
   (void)state;
   files f;

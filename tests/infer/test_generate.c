@@ -1,4 +1,4 @@
-/* Writing text: the greedy ids of transformers, whole characters, ends, continuing, determinism. */
+/* Tests writing text: the greedy ids of transformers, whole characters, ends, continuation, determinism. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -18,7 +18,7 @@
 #define TRAINED TEST_DATA "/TinyStories-656K"
 enum { MOST = 512 };
 
-/* A model ready to write, and what it wrote. */
+/* A model ready to write, and its output. */
 typedef struct desk {
   ch_model *model;
   ch_tokenizer *tokenizer; /* or NULL */
@@ -102,7 +102,7 @@ static json_t *load_json(const char *path) {
 
 /* --- parity ------------------------------------------------------------------------------------------------- */
 
-/* The reference's ids are `prompt` ids of prompt, then what transformers wrote with them. */
+/* The reference's ids are `prompt` ids of the prompt, followed by the output of transformers. */
 static void check_greedy_ids(const char *directory, const char *reference, int64_t prompt) {
   desk d;
   open_desk(&d, directory, NULL, 0);
@@ -149,7 +149,7 @@ static void trained_models_write_the_ids_that_transformers_writes(void **state) 
                    SHARED_DATA "/data/reference/stories260K/ref.json", 1);
 }
 
-/* The output of llama2.c for this model with temperature 0 (from its documentation). */
+/* The expected text is llama2.c's output for this model at temperature 0 (from its documentation). */
 static void the_llama2c_model_tells_its_story(void **state) {
   (void)state;
   if (!shared_data()) skip();
@@ -181,8 +181,8 @@ static int64_t encode(const desk *d, const char *text, int32_t *ids) {
   return count;
 }
 
-/* At a high temperature a byte-level model writes broken characters by the dozen: what comes out is valid all the same,
-   and it is the text of the ids. */
+/* At a high temperature a byte-level model writes many broken characters. The output must still be valid, and
+   equal the text of the ids. */
 static void streamed_text_is_valid_and_complete(void **state) {
   (void)state;
   desk d;
@@ -303,8 +303,8 @@ static void impossible_prompts_are_errors(void **state) {
   close_desk(&d);
 }
 
-/* Two calls of ten tokens are one call of twenty, where the second starts with the first's last token: the session
-   holds all that was written. */
+/* Two calls of ten tokens equal one call of twenty if the second starts with the last token of the first: the
+   session holds everything that was written. */
 static void a_second_call_goes_on_from_the_first(void **state) {
   (void)state;
   const int32_t prompt[3] = {24, 105, 17};

@@ -1,5 +1,5 @@
-/* Many texts batched: each is what it is alone, bit for bit, whatever the mechanism; shared prompts, ends, stops,
-   errors. */
+/* Tests many texts in a batch: each equals, bit for bit, what it is alone, for every mechanism; shared
+ * prompts, ends, stops, errors. */
 #include "small_models.h"
 
 #include "count_allocations.h"
@@ -70,7 +70,7 @@ static ch_session *session_of(const ch_model *model, int64_t sequences, ch_dtype
   return session_with(model, sequences, MOST, cache, compute);
 }
 
-/* Texts of different lengths, seeds and settings; some end by a token, one fills the context. */
+/* Creates texts of different lengths, seeds and settings. Some end with a token, one fills the context. */
 static void make_texts(int32_t prompts[TEXTS][MOST], written to[TEXTS], ch_generation_text texts[TEXTS]) {
   static const int32_t end = 3;
   ch_random random;
@@ -142,7 +142,7 @@ static void texts_in_step_are_what_they_are_alone_in_16_bits(void **state) {
   }
 }
 
-/* Logits, not only what was drawn from them: sequences of different lengths in one step. */
+/* Compares logits, not only sampled tokens, of sequences of different lengths in one step. */
 static void logits_of_a_step_are_those_of_each_sequence_alone(void **state) {
   (void)state;
   enum { COUNT = 19 };
@@ -183,8 +183,8 @@ static bool are_alike(const float *a, const float *b, bool rounded) {
   return most <= 1e-5 * largest;
 }
 
-/* Long enough that a lone sequence is shared by the threads. How talking heads and tokens of one id are shared out
-   depends on what else there is to do: those are alike within rounding. */
+/* The sequences are long enough for threads to share a single one. How work on talking heads and on tokens of
+   one id is divided depends on the rest of the batch, so those are equal within rounding. */
 static void long_sequences_in_step_are_what_they_are_alone(void **state) {
   (void)state;
   enum { COUNT = 4, LONGEST = 620 };
@@ -236,7 +236,7 @@ static void long_sequences_in_step_are_what_they_are_alone(void **state) {
 
 /* --- memory ------------------------------------------------------------------------------------------------- */
 
-/* Allocations of all texts together, each of `most` tokens and some more. */
+/* Counts the allocations of all texts together, with `most` tokens and a few more each. */
 static long allocations_of(ch_session *session, const ch_tokenizer *tokenizer, int64_t most,
                            int64_t *tokens) {
   static int32_t prompts[TEXTS][MOST];
@@ -255,7 +255,7 @@ static long allocations_of(ch_session *session, const ch_tokenizer *tokenizer, i
   return made;
 }
 
-/* Texts of different lengths come and go; their memory does not depend on their number of tokens. */
+/* Texts of different lengths begin and end. Their memory must not depend on their number of tokens. */
 static void a_token_of_texts_in_step_allocates_nothing(void **state) {
   (void)state;
   if (!COUNTS_ALLOCATIONS) {

@@ -1,5 +1,5 @@
-/* Generations, used as a server would: only crosshead/crosshead.h. Texts are the same, bit for bit, whoever else is
-   there. */
+/* Tests generations as a server would use them, with crosshead/crosshead.h only. Each text is the same, bit
+ * for bit, whatever else is running. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -125,7 +125,8 @@ typedef struct deck {
   said alone[REQUESTS], mixed[REQUESTS];
 } deck;
 
-/* Prompts of unequal lengths, some of which begin alike, over several chunks; samplers that differ. */
+/* Creates prompts of different lengths over several chunks, some with a common beginning, and different
+   samplers. */
 static void make_requests(deck *d, int64_t vocabulary, int64_t context) {
   uint32_t state = 7;
   memset(d, 0, sizeof *d);
@@ -273,7 +274,7 @@ static void whole_chunks_of_an_earlier_prompt_are_reused(void **state) {
 
 /* --- choices ------------------------------------------------------------------------------------------------ */
 
-/* More choices than places: each is the text of its seed. */
+/* If there are more choices than slots, each must still be the text of its seed. */
 static void choices_are_texts_of_their_seeds(void **state) {
   (void)state;
   static int32_t prompt[MOST];

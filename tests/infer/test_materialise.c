@@ -1,4 +1,5 @@
-/* Models in other forms: materialised, dropped or unchanged, they have equal logits, plain and through the cache. */
+/* Tests other forms of models: materialised, reduced or unchanged, they have equal logits, with and without
+ * the cache. */
 #include "attention/weight_source.h"
 #include <crosshead/bench.h>
 #include "small_models.h"
@@ -48,7 +49,7 @@ static void every_form_says_the_same(void **state) {
     }
 }
 
-/* Inference keeps atoms + L S numbers of a dictionary. */
+/* For inference, a dictionary keeps its atoms and L S numbers. */
 static void inference_drops_what_gives_coefficients(void **state) {
   (void)state;
   ch_model *model = sharing_model(shared_models[1], CH_F32);
@@ -63,7 +64,7 @@ static void inference_drops_what_gives_coefficients(void **state) {
   ch_model_unload(model);
 }
 
-/* Atoms that are layers' matrices are not copied; sums have the atoms' type. */
+/* Atoms that are layers' matrices are not copied; sums have the type of the atoms. */
 static void serving_takes_no_more_memory_than_it_must(void **state) {
   (void)state;
   ch_model *model = sharing_model(shared_models[4], CH_F32);
@@ -84,7 +85,8 @@ static void serving_takes_no_more_memory_than_it_must(void **state) {
   ch_model_unload(model);
 }
 
-/* Factors are cheaper one after the other than their product, except where a matrix is folded into queries. */
+/* Multiplying by the factors one after the other is cheaper than by their product, unless a matrix is folded
+   into queries. */
 static void low_rank_factors_stay_where_they_can(void **state) {
   (void)state;
   ch_model *model = sharing_model(shared_models[7], CH_F32);
@@ -103,7 +105,7 @@ static void a_model_is_materialised_once(void **state) {
   ch_model_unload(model);
 }
 
-/* How much slower is the machine's to say; what it weighs is not. */
+/* How much slower it is depends on the machine; its size does not. */
 static void a_kept_dictionary_is_weighed_against_matrices(void **state) {
   (void)state;
   ch_model *model = sharing_model(shared_models[0], CH_F32);
@@ -115,7 +117,7 @@ static void a_kept_dictionary_is_weighed_against_matrices(void **state) {
   ch_model_unload(model);
 }
 
-/* S = L atoms and a single one as every layer's coefficients: no sharing at all. */
+/* With S = L atoms and one-hot coefficients per layer, nothing is shared. */
 static void one_hot_coefficients_are_dense_matrices(void **state) {
   (void)state;
   ch_model *model = sharing_model("'sharing': {'type': 'masa', " QKVO ", 'atoms': 5}", CH_F32);

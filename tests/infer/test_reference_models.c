@@ -1,5 +1,5 @@
-/* Logits of small models against what an independent implementation (Hugging Face transformers) computes for them:
- * whole passes in F32 and double, and through the cache at several splits. */
+/* Tests the logits of small models against an independent implementation (Hugging Face transformers): whole
+ * passes in F32 and double, and through the cache at several splits. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,7 +39,7 @@ static void open_reference(const char *directory, reference *r) {
     r->largest = fmaxf(r->largest, fabsf(x[i]));
 }
 
-/* The largest difference, in units of the largest logit. */
+/* Returns the largest difference in units of the largest logit. */
 static double difference(const ch_model *model, const reference *r, int64_t cached) {
   const ch_tensor *ids = &r->ids->tensor;
   ch_forward_request request = {
@@ -89,7 +89,7 @@ static void qwen3_with_qk_norm(void **state) {
   check_model(TEST_DATA "/reference/qwen3", TEST_DATA "/reference/qwen3");
 }
 
-/* Families that became models of ours, each with what is special about it (tests/data/README.md). */
+/* Tests families that were converted to our models, each with its special feature (tests/data/README.md). */
 static void families_in_our_words(void **state) {
   (void)state;
   static const char *const names[] = {
@@ -102,7 +102,7 @@ static void families_in_our_words(void **state) {
   }
 }
 
-/* Gradients that the reference file has of some tensors. */
+/* Checks the gradients of some tensors against those in the reference file. */
 static void check_gradients(const char *directory) {
   reference r;
   ch_model *model;
@@ -135,7 +135,7 @@ static void check_gradients(const char *directory) {
   ch_safetensors_close(&r.file);
 }
 
-/* Windows, soft caps, sinks, clamps, biases and LongRoPE, with gradients. */
+/* Tests windows, soft caps, sinks, clamps, biases and LongRoPE, with gradients. */
 static void families_with_windows_and_caps(void **state) {
   (void)state;
   static const char *const names[] = {"gpt_oss",       "gemma2",         "gemma3_windows",  "olmo3_windows",
@@ -159,21 +159,21 @@ static void qwen3_with_experts(void **state) {
   check_model(TEST_DATA "/reference/qwen3_moe", TEST_DATA "/reference/qwen3_moe");
 }
 
-/* Every second layer has experts, whose weights are not renormalised. */
+/* Every second layer has experts, and their weights are not renormalised. */
 static void qwen3_with_experts_in_some_layers(void **state) {
   (void)state;
   check_model(TEST_DATA "/reference/qwen3_moe_dense", TEST_DATA "/reference/qwen3_moe_dense");
   check_gradients(TEST_DATA "/reference/qwen3_moe_dense");
 }
 
-/* Latents, interleaved RoPE with YaRN, a softmax over experts in groups. */
+/* Tests latents, interleaved RoPE with YaRN, and a softmax over experts in groups. */
 static void deepseek_v2_with_grouped_experts(void **state) {
   (void)state;
   check_model(TEST_DATA "/reference/deepseek_v2", TEST_DATA "/reference/deepseek_v2");
   check_gradients(TEST_DATA "/reference/deepseek_v2");
 }
 
-/* With a factored query, sigmoids and a correction of the choice. */
+/* Tests a factored query, sigmoids and a corrected choice of experts. */
 static void deepseek_v3_with_corrected_choice(void **state) {
   (void)state;
   check_model(TEST_DATA "/reference/deepseek_v3", TEST_DATA "/reference/deepseek_v3");

@@ -1,4 +1,5 @@
-/* Sampling: the distribution drawn from, the edges of top-k and top-p, ties, broken logits, determinism. */
+/* Tests sampling: the sampled distribution, the limits of top-k and top-p, ties, broken logits,
+ * determinism. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -27,7 +28,7 @@ static int by_rank(const void *pa, const void *pb) {
 #define SETTINGS(t, k, p)                                                                                    \
   { .temperature = (t), .top_k = (k), .top_p = (p) }
 
-/* The settings with a random state of that seed. */
+/* Returns the settings with a random state of that seed. */
 static ch_sampler seeded(const ch_sampler *settings, uint64_t seed) {
   ch_sampler sampler;
   ch_sampler_defaults(&sampler, seed);
@@ -65,8 +66,8 @@ static void make_logits(float *logits, int n, uint64_t seed, double spread) {
   for (int i = 0; i < n; i++) logits[i] = (float)(spread * ch_random_normal(&random));
 }
 
-/* Draws `draws` tokens; the chi-square statistic against the reference divided by its degrees of freedom, tokens of
-   less than five expected draws put together. */
+/* Draws `draws` tokens. Returns the chi-square statistic against the reference divided by its degrees of
+   freedom; tokens with less than five expected draws are merged. */
 static double chi_square(const ch_sampler *sampling, const float *logits, int n, int draws) {
   double *probability = malloc((size_t)n * sizeof *probability);
   int *count = calloc((size_t)n, sizeof *count);
@@ -122,7 +123,7 @@ static void tokens_are_drawn_with_their_probabilities(void **state) {
   }
 }
 
-/* Many draws at a high temperature reach every candidate. */
+/* Returns how many different tokens many draws at a high temperature give. */
 static int distinct_tokens(const ch_sampler *sampling, const float *logits, int n, int draws, bool *seen) {
   void *scratch = malloc(ch_sampling_scratch(n));
   ch_sampler sampler = seeded(sampling, 3);
@@ -283,7 +284,7 @@ static void broken_logits_are_errors_and_settings_are_checked(void **state) {
     assert_int_equal(ch_sampling_check(&wrong[i], &error), CH_ERROR_ARGUMENT);
 }
 
-/* Logits are looked at block by block: whatever place of whichever block counts. */
+/* Logits are scanned in blocks: any place in any block must count. */
 static void the_largest_and_the_broken_are_found_anywhere(void **state) {
   (void)state;
   enum { N = 200 };

@@ -1,4 +1,5 @@
-/* Sessions: cached equals uncached however the tokens are fed, batches, rewinding, a full context, no allocation. */
+/* Tests sessions: cached equals uncached however the tokens are fed, batches, rewinding, a full context, no
+ * allocation. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,7 +70,8 @@ static ch_session *open_session(const fixture *f, int64_t sequences, int64_t con
   return session;
 }
 
-/* The largest difference between logits after token t of sequence b and those of the plain pass, relative. */
+/* Returns the largest relative difference between the logits after token t of sequence b and those of the
+   plain pass. */
 static double difference(const fixture *f, const float *logits, int b, int64_t t) {
   int64_t vocabulary = f->model->config.vocab_size;
   double most = 0;
@@ -80,8 +82,8 @@ static double difference(const fixture *f, const float *logits, int b, int64_t t
 
 /* --- tests -------------------------------------------------------------------------------------------------- */
 
-/* Feeds all tokens of sequence 0 in pieces of random lengths up to `longest`; the largest difference after any
-   piece. */
+/* Feeds all tokens of sequence 0 in pieces of random lengths up to `longest`. Returns the largest difference
+   after any piece. */
 static double feed_in_pieces(const fixture *f, int64_t longest, int64_t chunk, ch_dtype dtype,
                              uint64_t seed) {
   ch_session *session = open_session(f, 1, T, chunk, dtype);
@@ -240,7 +242,7 @@ static void impossible_options_are_errors(void **state) {
   close_fixture(&f);
 }
 
-/* The cache is what the config says, to the byte. */
+/* The cache has exactly the bytes that the config implies. */
 static void the_cache_holds_keys_and_values_and_nothing_else(void **state) {
   (void)state;
   for (int m = 0; m < MODELS; m++) {

@@ -1,5 +1,5 @@
-/* A small Vision Transformer against what an independent implementation (Hugging Face transformers) computes for it:
- * its directory is opened as it is; logits, loss and the gradients of every tensor. */
+/* Tests a small Vision Transformer against an independent implementation (Hugging Face transformers). Its
+ * directory is opened unchanged; logits, loss and the gradients of every tensor are compared. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,7 +58,7 @@ static void compare_logits(const reference *r, const ch_forward_result *result) 
   if (!(worst <= 2e-5 * largest)) fail_msg("logits differ by %.2g of the largest", worst / largest);
 }
 
-/* Every gradient of theirs is one of ours, and the other way round. */
+/* Checks that both models have the same gradients, and no others. */
 static void compare_gradients(const reference *r, const ch_model *model, const ch_forward_result *result) {
   assert_int_equal(r->gradients.count, model->params.count);
   for (int64_t g = 0; g < r->gradients.count; g++) {

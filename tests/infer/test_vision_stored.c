@@ -1,4 +1,4 @@
-/* Image models whose files hold 16-bit numbers say what the same numbers say in F32. */
+/* Tests that image models in 16-bit files compute what the same numbers give in F32. */
 #include "small_models.h"
 #include "tensor/kernels.h"
 #include "team_testing.h"
@@ -18,7 +18,7 @@ static ch_model *image_model(ch_dtype dtype) {
   return model;
 }
 
-/* Gives `to`, which is all F32, the values of `from`. */
+/* Copies the values of `from` to `to`, which is all F32. */
 static void copy_values(const ch_model *from, ch_model *to) {
   for (int i = 0; i < from->params.count; i++) {
     const ch_tensor *tensor = &from->weights.tensors[i];

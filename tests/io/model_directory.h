@@ -1,4 +1,5 @@
-/* Shared by the tests of model directories: a small model in memory, a scratch directory, and reading back. */
+/* Shared by the tests of model directories: a small model in memory, a scratch directory, and reading
+ * back. */
 #ifndef CH_TEST_MODEL_DIRECTORY_H
 #define CH_TEST_MODEL_DIRECTORY_H
 
@@ -57,7 +58,7 @@ static inline void free_model(model *m) {
   "\"num_attention_heads\": 3, \"num_key_value_heads\": 1, \"head_dim\": 4, "
 static const char ours[] =
     "{\"model_type\": \"crosshead\", " SIZES "\"attention\": {\"type\": \"gqa\", \"qk_norm\": true}}";
-/* With matrices over heads, which are read as numbers of the run's type as vectors are. */
+/* A config with matrices over heads, which are read in the run's type, like vectors. */
 static const char talking[] =
     "{\"model_type\": \"crosshead\", \"vocab_size\": 11, \"hidden_size\": 12,"
     "\"intermediate_size\": 10, \"num_hidden_layers\": 2, \"num_attention_heads\": 3,"
@@ -100,7 +101,7 @@ static inline void put_tensors(const char *name, const ch_stored_tensor *tensors
   free(path);
 }
 
-/* The model's tensors as in a file. room: for more. */
+/* Returns the model's tensors as stored in a file. room: space for more. */
 static inline ch_stored_tensor *stored_tensors(const model *m, int room) {
   ch_stored_tensor *stored = calloc((size_t)(unsigned)(m->params.count + room), sizeof *stored);
   for (int i = 0; i < m->params.count; i++)
@@ -165,7 +166,8 @@ static inline bool inside_a_mapping(const ch_weights *weights, const void *data)
   return false;
 }
 
-/* Values as stored with `epsilon` of relative rounding; types and places as the mode promises. */
+/* Checks values as stored with a relative rounding of `epsilon`, and types and places as the mode
+   promises. */
 static inline void check_weights(const model *m, ch_dtype stored, ch_weights_mode mode, double epsilon) {
   ch_weights weights;
   ch_error error = {0};

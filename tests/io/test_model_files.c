@@ -1,4 +1,5 @@
-/* Model directories: written and read back in every type and layout; real models. */
+/* Tests model directories: small models are written and read back in every type and layout, and real models
+ * are read. */
 #define _GNU_SOURCE
 #include "io/model_directory.h"
 

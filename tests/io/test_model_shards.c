@@ -1,8 +1,8 @@
-/* Weights in several files, their index, and files that are damaged or missing. */
+/* Tests weights in several files, their index, and files that are damaged or missing. */
 #define _GNU_SOURCE
 #include "io/model_directory.h"
 
-/* The tensors in two shards and an index, in which `change` (or NULL) replaces a text by another. */
+/* Writes the tensors in two shards with an index in which `change` (or NULL) replaces one text by another. */
 static void put_shards(const model *m, const char *find, const char *replace) {
   ch_stored_tensor *stored = stored_tensors(m, 0);
   int n = m->params.count, half = n / 2;
@@ -98,7 +98,8 @@ static void a_directory_without_a_model_says_what_is_missing(void **state) {
   free_model(&m);
 }
 
-/* Every truncation and a change in every byte of the header of a good file: an error, or the same table matched. */
+/* Truncates a good file everywhere and changes every byte of its header: the result is an error, or the same
+   table matches. */
 static void damaged_files_do_no_harm(void **state) {
   (void)state;
   model m;

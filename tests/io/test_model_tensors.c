@@ -1,4 +1,4 @@
-/* Tensors that a model directory lacks, has in another shape or type, or has too many of. */
+/* Tests tensors that a model directory lacks, has in another shape or type, or has in excess. */
 #define _GNU_SOURCE
 #include "io/model_directory.h"
 
@@ -138,7 +138,7 @@ static void old_rotary_tables_and_a_tied_head_are_tolerated(void **state) {
   free_model(&m);
 }
 
-/* A value of the first matrix of a small model, as it is, and written as every type. */
+/* Changes a value of the first matrix of a small model and writes it in every type. */
 static void numbers_that_a_type_cannot_hold_are_refused_by_name(void **state) {
   (void)state;
   static const struct {

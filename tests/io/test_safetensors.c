@@ -1,4 +1,4 @@
-/* safetensors: what is written reads back, and what broken and hostile files get. */
+/* Tests safetensors: written files read back, and broken and hostile files are refused. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 
 #include "io/safetensors.h"
 
-/* A file in memory: header length, header, `data_size` bytes that count up. malloc'd. */
+/* Returns a file in memory: header length, header, and `data_size` bytes that count up (malloc'd). */
 static unsigned char *make_file(const char *header, size_t data_size, size_t *size) {
   size_t length = strlen(header);
   *size = 8 + length + data_size;
@@ -263,7 +263,7 @@ static long peak_kilobytes(void) {
   return usage.ru_maxrss;
 }
 
-/* `unit` repeated to 24 MB between `before` and `after`. */
+/* Repeats `unit` up to 24 MB between `before` and `after`. */
 static void assert_costs_no_memory(const char *before, const char *unit, const char *after) {
   size_t most = 24 << 20, n = strlen(before), step = strlen(unit);
   unsigned char *bytes = malloc(8 + most);

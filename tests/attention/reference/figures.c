@@ -3,7 +3,8 @@
 
 #include "attention/mechanisms/mechanism.h"
 
-/* Returns true if the layer has something behind mla's latent: knocking of keys and values, or a gate. */
+/* Returns true if the layer expands mla's latent, and so has its own knocking of keys and values and its own
+   gate. */
 static bool expands(const reference_config *c, int layer) {
   return c->group_expands || layer % c->group_size == 0;
 }
@@ -86,7 +87,8 @@ static void count_feed_forward(const reference_config *c, int layer, int64_t *al
   *active += always + c->active * expert;
 }
 
-/* Returns the dimension per layer with mixed heads, if there are any. */
+/* Returns the width of the latent space that heads share: by default that of the layer with the fewest heads
+   of keys or values, where mixed heads count as their components. */
 static int64_t shared_latent_dim(const reference_config *c) {
   if (c->type->shared_latent_dim) return c->type->shared_latent_dim(c);
   int64_t heads = c->key_groups < c->value_groups ? c->key_groups : c->value_groups;
