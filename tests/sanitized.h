@@ -1,4 +1,5 @@
-/* SANITIZED is 1 under AddressSanitizer. Tests are ten times as slow there and skip repetitive work. */
+/* Defines SANITIZED as 1 under AddressSanitizer. Tests are ten times as slow there and skip repetitive
+ * work. */
 #ifndef TESTS_SANITIZED_H
 #define TESTS_SANITIZED_H
 

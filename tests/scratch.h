@@ -1,4 +1,5 @@
-/* A directory for the files of one test program: created by the group's set-up, and removed with its contents. */
+/* A directory for the files of one test program. The group's set-up creates it, and it is removed with its
+ * contents. */
 #ifndef TESTS_SCRATCH_H
 #define TESTS_SCRATCH_H
 

@@ -1,4 +1,4 @@
-/* The team that kernels get in tests: as many threads as OpenMP gives. */
+/* The team of threads for kernels in tests: as many as OpenMP gives. */
 #ifndef TESTS_TEAM_TESTING_H
 #define TESTS_TEAM_TESTING_H
 

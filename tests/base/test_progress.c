@@ -1,4 +1,4 @@
-/* Tests progress lines outside a terminal: they are whole lines, limited in number, and readable. */
+/* Tests progress lines outside a terminal: they are whole lines, spaced in time, and readable. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -75,8 +75,7 @@ static void queries_keys_and_values_share_their_input_and_outputs_have_their_own
   unload(model);
 }
 
-/* If value and output matrices are zero, the attention of blocks has no effect; if the FFN's last matrix is
-   zero too, blocks have none. */
+/* Blocks other than block 1 have output and down projections of zero, so they add nothing. */
 static void drift_is_the_divergence_of_what_blocks_would_say(void **state) {
   (void)state;
   ch_model *model = random_model(sizes, "'type': 'gqa'");

@@ -199,8 +199,7 @@ static void matrix_pca_without_weights_is_that_of_numpy(void **state) {
   ch_model_unload(model);
 }
 
-/* Checks that the weights of the other search make a difference here; otherwise the test before would prove
-   nothing. */
+/* Checks that weighting errors makes a difference here; otherwise the test before would prove nothing. */
 static void measured_weights_give_other_atoms(void **state) {
   (void)state;
   ch_model *model = model_by_formula(), view;

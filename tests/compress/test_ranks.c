@@ -18,7 +18,7 @@ typedef struct problem {
   ch_ranked_family families[FAMILIES];
 } problem;
 
-/* Creates members whose more expensive choices have smaller errors, and the most expensive the smallest. */
+/* Creates members whose more expensive choices have smaller errors; the most expensive choice has none. */
 static void make(problem *p, uint64_t stream) {
   ch_random random;
   ch_random_seed(&random, 5, stream);

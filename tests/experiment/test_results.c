@@ -114,7 +114,7 @@ static void spikes_of_the_training_loss_are_counted(void **state) {
   ch_arena_free(&comparison.arena);
 }
 
-/* A file of an earlier version has no count of spikes, so the means are not judged either. */
+/* A file of an earlier version has no count of spikes; the summary then has no mean either. */
 static void unknown_spikes_are_no_spikes(void **state) {
   (void)state;
   ch_comparison comparison;

@@ -100,7 +100,7 @@ static void every_name_opens(void **state) {
   assert_null(ch_word_rule_named("default", 7));
 }
 
-/* Letters in DeepSeek's list whose normal forms differ are each a word of letters. */
+/* Tests letters in DeepSeek's list whose normal forms are other letters: they stay unchanged, in one word. */
 static void letters_of_deepseek_are_not_normalised(void **state) {
   (void)state;
   static const char text[] = "\xe1\xbd\xbd\xe1\xbe\xbe\xe1\xbf\x93\xe1\xbf\x9b\xe2\x84\xa6\xe2\x84\xaa";

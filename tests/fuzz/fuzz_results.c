@@ -1,4 +1,5 @@
-/* Fuzz target: results of comparisons. Accepted results are written and read again, and must not change. */
+/* Fuzz target: results of comparisons. Accepted results are written and read again, with the same name, seed
+ * and number of points. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -98,8 +98,8 @@ static void a_directory_without_a_model_says_what_is_missing(void **state) {
   free_model(&m);
 }
 
-/* Truncates a good file everywhere and changes every byte of its header: the result is an error, or the same
-   table matches. */
+/* Truncates a good file in many places, which must be an error, and changes bytes of its header: the model
+   opens, or there is a message. */
 static void damaged_files_do_no_harm(void **state) {
   (void)state;
   model m;

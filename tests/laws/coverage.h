@@ -1,5 +1,5 @@
-/* How often statements about simulated losses are right: what test_best.c checks quickly and bench/coverage.c measures
-   at length. */
+/* Measures how often statements about simulated losses are right: test_best.c quickly, bench/coverage.c at
+ * length. */
 #ifndef TESTS_LAWS_COVERAGE_H
 #define TESTS_LAWS_COVERAGE_H
 
@@ -14,8 +14,8 @@ enum { COVERAGE_MOST_GROUPS = 9, COVERAGE_MOST_SEEDS = 10 };
 
 typedef enum coverage_noise { NOISE_EQUAL, NOISE_UNEQUAL, NOISE_SKEWED } coverage_noise;
 
-/* The truth behind simulated losses: group g has the mean means[g] and noise of deviation 1; a seed's effect is 5 times
-   as large. Unequal: one group has three times the noise. Skewed: the noise is exponential. */
+/* The truth of simulated losses: group g has the mean means[g] and noise of deviation 1; the effect of a seed
+   is 5 times as large. Unequal: one group has three times the noise. Skewed: the noise is exponential. */
 typedef struct coverage_truth {
   int groups, seeds;
   coverage_noise noise;
@@ -46,8 +46,8 @@ static inline void coverage_draw(const coverage_truth *t, ch_random *random, ch_
   }
 }
 
-/* The mean length of the intervals that Bonferroni's correction over all pairs gives, with the larger of a pair's own
-   and the pooled variance. */
+/* Returns the mean length of the intervals from Bonferroni's correction over all pairs, with the larger of a
+   pair's own and the pooled variance. */
 static inline double coverage_earlier(const coverage_truth *t, const ch_block_value *values) {
   int n = t->groups, s = t->seeds;
   double variance[COVERAGE_MOST_GROUPS][COVERAGE_MOST_GROUPS],
@@ -77,7 +77,7 @@ static inline double coverage_earlier(const coverage_truth *t, const ch_block_va
   return length;
 }
 
-/* Returns false if memory is out. */
+/* Returns false if out of memory. */
 static inline bool coverage_measure(const coverage_truth *t, int draws, uint64_t stream, coverage *c) {
   int n = t->groups, right[COVERAGE_MOST_GROUPS] = {0};
   double least = INFINITY;

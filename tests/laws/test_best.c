@@ -1,5 +1,5 @@
-/* Comparisons with the best: Dunnett's critical values against published tables, the analysis of seeds as blocks, and
-   how often statements about simulated losses are right. */
+/* Tests comparisons with the best: Dunnett's critical values against published tables, the analysis of seeds
+ * as blocks, and how often statements about simulated losses are right. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include "laws/coverage.h"
 #include "laws/dunnett.h"
 
-/* Tables of Dunnett (1955, 1964), at 5 %. */
+/* The expected values are from the tables of Dunnett (1955, 1964), at 5 %. */
 static void critical_values_are_those_of_the_tables(void **state) {
   (void)state;
   static const struct {
@@ -48,7 +48,7 @@ static void analyse(const ch_block_value *values, int count, int groups, int blo
     fail_msg("%s", error.message);
 }
 
-/* Two groups: the paired t test. */
+/* With two groups the analysis is the paired t test. */
 static void two_groups_are_paired(void **state) {
   (void)state;
   static const double a[] = {3.41, 3.73, 3.10}, b[] = {3.40, 3.71, 3.095};
@@ -67,7 +67,8 @@ static void two_groups_are_paired(void **state) {
   ch_arena_free(&f.arena);
 }
 
-/* The losses of five mechanisms, seeds by rows: the residual mean square is that of a two-way analysis of variance. */
+/* The losses of five mechanisms, one row per seed. The residual mean square is that of a two-way analysis of
+   variance. */
 static void seeds_are_blocks(void **state) {
   (void)state;
   enum { GROUPS = 5, SEEDS = 4 };
@@ -97,7 +98,7 @@ static void seeds_are_blocks(void **state) {
   ch_arena_free(&f.arena);
 }
 
-/* With runs missing, means are compared over what connects them. */
+/* If runs are missing, means are compared over the seeds that connect them. */
 static void missing_seeds_are_adjusted_for(void **state) {
   (void)state;
   fitted f;
@@ -120,8 +121,8 @@ static void missing_seeds_are_adjusted_for(void **state) {
   ch_arena_free(&f.arena);
 }
 
-/* Statements about one mechanism of five that has three times the noise of the others are right in 94.5 % or
-   a little more. `least_unequal` is three standard errors of the draws below 94 %. */
+/* Statements about one mechanism of five that has three times the noise of the others are right in 94.5 % of
+   cases or a little more. `least_unequal` is three standard errors of the draws below 94 %. */
 enum { DRAWS = 400 };
 static const double least_unequal = 0.94 - 0.036;
 
@@ -142,7 +143,7 @@ static void statements_are_right(void **state) {
       }
 }
 
-/* Two mechanisms that are one: a tie in nineteen of twenty comparisons. */
+/* Two equal mechanisms must be tied in nineteen of twenty comparisons. */
 static void a_mechanism_beside_itself_is_tied(void **state) {
   (void)state;
   static const int seeds[] = {2, 3, 5};
@@ -154,7 +155,7 @@ static void a_mechanism_beside_itself_is_tied(void **state) {
   }
 }
 
-/* Losses spread like those of nine mechanisms with three seeds. */
+/* The losses are spread like those of nine mechanisms with three seeds. */
 static void intervals_are_a_third_shorter_than_bonferronis(void **state) {
   (void)state;
   coverage_truth t = {.groups = 9, .seeds = 3, .means = {0, 0, 0.5, 1.1, 2.5, 3.1, 3.3, 3.5, 4}};

@@ -1,5 +1,5 @@
-/* The laws of a ladder, on losses simulated by known laws: values, how often intervals cover the truth,
-   multipliers, crossings, and the prediction of the largest models. */
+/* Tests the laws of a ladder on losses simulated by known laws: their values, how often intervals cover the
+ * truth, multipliers, crossings, and the prediction of the largest models. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@ typedef struct truth {
   double floor, above, alpha; /* above: nats over the floor at 1e13 FLOPs */
 } truth;
 
-/* Curves simulated by laws, and room for their points. */
+/* Curves simulated by laws, with memory for their points. */
 typedef struct made {
   ch_ladder_curve curves[MOST];
   double flops[MOST][RUNGS], losses[MOST][RUNGS], earlier[MOST][SHARES * RUNGS];
@@ -31,7 +31,8 @@ static double loss_of(const truth *t, double flops) {
   return t->floor + t->above * pow(flops / 1e13, -t->alpha);
 }
 
-/* Rungs from 1e12 FLOPs, each of `ratio` times those before. Earlier shares share half of a run's noise. */
+/* Simulates rungs from 1e12 FLOPs, each `ratio` times the previous one. Earlier shares have half of a run's
+   noise in common. */
 static void make(made *m, const truth *truths, int count, int rungs, double ratio, double noise,
                  uint64_t seed) {
   static const char *const names[] = {"a", "b", "c", "d"};
@@ -70,7 +71,8 @@ static void near(double value, double expected, double tolerance) {
     fail_msg("%.9g where %.9g is right", value, expected);
 }
 
-/* Tables of Fisher's F; and F with one degree above the line is the square of Student's t. */
+/* The quantiles are from tables of Fisher's F. F with one degree of freedom in the numerator is the square of
+   Student's t. */
 static void quantiles_are_those_of_fishers_f(void **state) {
   (void)state;
   near(ch_f_outside(161.4476, 1, 1), 0.05, 1e-5);
@@ -114,7 +116,8 @@ static void laws_without_noise_are_found(void **state) {
   ch_ladder_laws_free(laws);
 }
 
-/* Of 95 %: within four standard errors of the count, which chance leaves once in 16,000 times. */
+/* Asserts that intervals of 95 % cover the truth that often, within four standard errors of the count. Chance
+   misses that once in 16,000 times. */
 static void assert_covers(const char *what, int covered, int of) {
   double least = 0.95 * of - 4 * sqrt(of * 0.95 * 0.05);
   if (covered < least) fail_msg("the interval of %s covers the truth %d of %d times", what, covered, of);
@@ -203,7 +206,7 @@ static void laws_with_their_own_floors_are_told(void **state) {
   ch_ladder_laws_free(laws);
 }
 
-/* Floors that differ, too little to be sure of it: one floor for all would miss most multipliers. */
+/* The floors differ too little to be certain of it. One floor for all would miss most multipliers. */
 static void floors_that_may_differ_are_not_shared(void **state) {
   (void)state;
   static const truth truths[] = {{1.7, 1.5, 0.14}, {1.3, 1.6, 0.16}, {1.0, 1.55, 0.18}};
@@ -223,7 +226,7 @@ static void floors_that_may_differ_are_not_shared(void **state) {
   assert_true(covered >= 0.87 * 3 * times);
 }
 
-/* Earlier shares that follow another law do not spoil that of the ends. */
+/* Earlier shares that follow another law must not spoil that of the ends. */
 static void shares_that_do_not_fit_are_left_out(void **state) {
   (void)state;
   static const truth truths[] = {{1.7, 1.5, 0.15}, {1.7, 1.4, 0.17}};

@@ -1,10 +1,10 @@
-/* Spikes and instability on simulated curves. */
+/* Tests spikes and instability on simulated curves. */
 #include "train/training.h"
 #include "laws/loss_spikes.h"
 
 enum { STEPS = 1000 };
 
-/* A run's losses: a law with noise. */
+/* Simulates a run's losses: a law with noise. */
 static void make(double *losses, uint64_t seed, double noise) {
   ch_random random;
   ch_random_seed(&random, seed, 3);

@@ -1,4 +1,4 @@
-/* The fitted law on curves whose law is known. */
+/* Tests the fitted law on curves whose law is known. */
 #include <crosshead/fit.h>
 
 #include "train/training.h"
@@ -12,7 +12,7 @@ static double truth(const made *m, double tokens) {
   return pow(m->tokens / tokens, m->alpha) + m->floor;
 }
 
-/* Evenly spaced from 1/points of 50 M tokens, as a run is evaluated. */
+/* Simulates evenly spaced points from 1/points of 50 M tokens, as a run is evaluated. */
 static void make(const made *m, uint64_t seed, double *tokens, double *losses) {
   ch_random random;
   ch_random_seed(&random, seed, 7);
@@ -64,7 +64,7 @@ static void a_curve_without_noise_gives_its_law_back(void **state) {
   }
 }
 
-/* Intervals of 95 % must hold the truth about so often: fewer than 90 % of 200 is a chance of 1 in 300. */
+/* Checks how often intervals of 95 % hold the truth: fewer than 90 % of 200 has a probability of 1 in 300. */
 static void check_coverage(const made *m, double least) {
   enum { CURVES = 200 };
   int alpha = 0, tokens = 0, low_loss = 0, at = 0, alarms = 0;
@@ -86,7 +86,7 @@ static void check_coverage(const made *m, double least) {
   }
 }
 
-/* A straight line, and a logarithm that turns, are no powers of the tokens. */
+/* A straight line, and a logarithm that turns, are not powers of the tokens. */
 static void a_curve_of_another_form_does_not_fit(void **state) {
   (void)state;
   double tokens[60], losses[60];

@@ -1,4 +1,4 @@
-/* The law of size and tokens on losses whose law is known. */
+/* Tests the law of size and tokens on losses whose law is known. */
 #include <crosshead/fit.h>
 
 #include "train/training.h"
@@ -19,7 +19,7 @@ static double truth(const made *m, double size, double tokens) {
   return pow(pow(m->size / size, m->alpha_size / m->alpha_tokens) + m->tokens / tokens, m->alpha_tokens);
 }
 
-/* Sizes from 1 M, tokens from 20 M, each next one twice as large. */
+/* Simulates sizes from 1 M and tokens from 20 M, each doubling. */
 static int make(const made *m, uint64_t seed, double *sizes, double *tokens, double *losses) {
   ch_random random;
   int n = 0;
@@ -96,7 +96,7 @@ static bool covers(ch_estimate e, double value) {
   return e.low <= value && value <= e.high;
 }
 
-/* Intervals of 95 % must hold the truth about so often: fewer than 88 % of 100 is a chance of 1 in 250. */
+/* Checks how often intervals of 95 % hold the truth: fewer than 88 % of 100 has a probability of 1 in 250. */
 static void check_coverage(made m, double least) {
   enum { TIMES = 100 };
   int counts[6] = {0}, alarms = 0;
@@ -152,7 +152,7 @@ static void outliers_do_not_move_the_law(void **state) {
   assert_true(law.noise < 0.003);
 }
 
-/* Models so large that only the tokens count say nothing about sizes, and the intervals say so. */
+/* Models so large that only tokens matter say nothing about sizes, and the intervals show that. */
 static void what_the_models_do_not_show_is_not_bounded(void **state) {
   (void)state;
   made m = {.alpha_size = 0.3,
@@ -169,8 +169,8 @@ static void what_the_models_do_not_show_is_not_bounded(void **state) {
   assert_false(isfinite(law.size.high) && law.size.low > 0);
 }
 
-/* Losses of one form under the law of the other: the deviations are systematic, and the other form's noise is the
-   losses'. */
+/* Fits losses of one form with the law of the other: the deviations are systematic, and only the right form
+   has the noise of the losses. */
 static void a_law_of_the_wrong_form_does_not_fit(void **state) {
   (void)state;
   for (int seed = 0; seed < 10; seed++)
@@ -188,7 +188,7 @@ static void a_law_of_the_wrong_form_does_not_fit(void **state) {
     }
 }
 
-/* A loss that stays may be none. */
+/* The irreducible loss may be zero. */
 static void a_floor_of_zero_is_not_bounded_below(void **state) {
   (void)state;
   made m = no_floor;

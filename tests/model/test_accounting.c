@@ -1,4 +1,5 @@
-/* Accounting: the figures of the papers, of the reference cases, and formulas worked out by hand. */
+/* Tests accounting: the figures of the papers, those of the reference cases, and formulas worked out by
+ * hand. */
 #include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
@@ -27,7 +28,7 @@ static void account(const ch_config *config, int64_t depth, ch_dtype dtype, ch_a
   ch_params_free(&params);
 }
 
-/* A gqa model of the sizes that the papers' tables give. */
+/* Returns a gqa model of the sizes that the papers' tables give. */
 static ch_config sized(int64_t layers, int64_t width, int64_t heads, int64_t groups, int64_t head_dim,
                        int64_t ffn, int64_t vocabulary) {
   ch_config c;
@@ -42,7 +43,8 @@ static ch_config sized(int64_t layers, int64_t width, int64_t heads, int64_t gro
   return c;
 }
 
-/* Matrices are written out once, where a model is opened: a token costs as much as in a dense model. Factors remain. */
+/* Shared matrices are expanded once, when a model is opened, so a token costs as much as in a dense model.
+   Factors are not multiplied out. */
 static void shared_matrices_cost_a_token_nothing(void **state) {
   (void)state;
   static const ch_sharing_type types[] = {CH_SHARING_MASA, CH_SHARING_SEQUENTIAL, CH_SHARING_REPEAT};
@@ -93,7 +95,7 @@ static void arithmetic_is_counted_term_by_term(void **state) {
   assert_true(a.prefill.lm_head == a.flops.lm_head / 512); /* the last logits of a chunk */
 }
 
-/* Every token of an image is counted, and each sees all of them; the head looks at one. */
+/* Every token of an image counts and sees all others; the head reads one. */
 static void images_are_counted_whole(void **state) {
   (void)state;
   enum { L = 3, D = 40, H = 4, F = 44, C = 3, P = 4, K = 7, T = 1 + 36 };
@@ -120,7 +122,8 @@ static void images_are_counted_whole(void **state) {
                                    a.flops.attention_context + a.flops.feed_forward);
 }
 
-/* Latents are expanded in training, compared as they are in decoding, and expanded token by token behind a gate. */
+/* Latents are expanded in training. In decoding they are compared directly; behind a gate they are expanded
+   token by token. */
 static void decoding_is_counted_in_its_own_form(void **state) {
   (void)state;
   enum { L = 3, D = 40, H = 4, N = 12, R = 8, V = 10, C = 20, E = 5, DEPTH = 1000 };
@@ -196,7 +199,7 @@ static void of_experts_the_chosen_and_the_shared_count(void **state) {
               a.flops.lm_head == dense.flops.lm_head);
 }
 
-/* Qwen3-Next's layers: three of four have states of constant size, the others 2 key-value heads of 256. */
+/* In Qwen3-Next three of four layers have states of constant size, the others 2 key-value heads of 256. */
 static void linear_layers_have_states_and_no_cache(void **state) {
   (void)state;
   ch_config config;

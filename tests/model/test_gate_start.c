@@ -1,4 +1,5 @@
-/* The embedding gate of a model that has not been trained: its LayerNorm really normalises, however weights start. */
+/* Tests the embedding gate of an untrained model: its LayerNorm must have something to normalise under every
+ * rule for initial weights. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +18,7 @@
 
 enum { LENGTH = 48, VOCABULARY = 60, LAYERS = 3 };
 
-/* Observed values of the norms after gates. */
+/* The observed outputs of the norms after gates. */
 typedef struct outputs {
   double squares, smallest; /* of elements; of a norm */
   int64_t count;
@@ -64,7 +65,7 @@ static ch_tensor *initialised(const ch_params *params) {
   return weights;
 }
 
-/* The norms' outputs in one pass of an untrained model over some tokens. */
+/* Runs an untrained model on some tokens and returns the norms' outputs. */
 static outputs outputs_of(const char *attention, const char *more) {
   ch_config config;
   ch_params params;
@@ -122,7 +123,8 @@ static void the_norm_behind_a_gate_normalises_from_the_start(void **state) {
       }
 }
 
-/* An explicit spread is that of the tables with every rule; a table of zeros leaves nothing to normalise. */
+/* An explicit spread sets that of the tables, with every rule. A table of zeros leaves nothing to
+   normalise. */
 static void an_explicit_spread_holds_with_every_rule(void **state) {
   (void)state;
   static const double spreads[] = {0, 0.02, 3};

@@ -1,4 +1,4 @@
-/* The figures that the papers print, counted from the configurations in configs/papers. */
+/* Tests the figures that the papers print, counted from the configurations in configs/papers. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -112,8 +112,9 @@ static void assert_millions(const char *name, int64_t count, double millions, in
     fail_msg("%s: %lld where %.*f M is right", name, (long long)count, decimals, millions);
 }
 
-/* EG-MLA, Tables 2, 3, 7, 10, 11 and 12, in millions: everything, lookup tables, and what a token uses. Some are
-   rounded, others cut off. The paper does not say how wide its FFN is; one SwiGLU of 2.5 widths gives all of them. */
+/* The sizes are those of EG-MLA, Tables 2, 3, 7, 10, 11 and 12, in millions: all parameters, lookup tables,
+   and what a token uses. Some are rounded, others cut off. The paper does not give the width of its FFN; one
+   SwiGLU of 2.5 widths gives all of them. */
 static void models_of_eg_mla_have_the_sizes_that_the_paper_says(void **state) {
   (void)state;
   static const struct {
@@ -153,7 +154,7 @@ static void models_of_eg_mla_have_the_sizes_that_the_paper_says(void **state) {
   }
 }
 
-/* EG-MLA, section H: the layers of a group share latent, gate and lookup table. */
+/* In EG-MLA, section H, the layers of a group share latent, gate and lookup table. */
 static void groups_of_layers_have_one_lookup_table(void **state) {
   (void)state;
   static const char *const names[] = {"egmla-large-kv256-emb512-lgz2", "egmla-large-kv256-emb512-lgz4",
@@ -197,8 +198,8 @@ static void parameters_are_those_of_the_tables(void **state) {
   assert_millions("Qwen3-30B-A3B, active", moe.parameters_active / 100, 34, 0);
 }
 
-/* MEA, 5.1.1: Llama 3.2 1B, which has 1236 M parameters, with an output matrix of its own; a norm for the heads of a
-   layer and two matrices of 8 x 8 are all that is added. */
+/* MEA, 5.1.1, is Llama 3.2 1B with 1236 M parameters and an output matrix of its own. It adds only a norm for
+   the heads of a layer and two matrices of 8 x 8. */
 static void models_of_mea_are_llama_with_little_more(void **state) {
   (void)state;
   int64_t plain = figures("mea-1b-transformer").parameters_total, norms = 16 * 64, mixes = 16 * 2 * 8 * 8;
@@ -209,15 +210,16 @@ static void models_of_mea_are_llama_with_little_more(void **state) {
   assert_int_equal(figures("mea-1b-diff").parameters_total, plain + 16 * (2 * 64 + 32 / 2));
 }
 
-/* Billions to so many decimals; the paper cuts some figures where it should round. */
+/* Asserts billions to so many decimals; the paper cuts off some figures instead of rounding them. */
 static void assert_billions(const char *name, int64_t count, double billions, int decimals) {
   double unit = pow(10, decimals), scaled = (double)count / 1e9 * unit, printed = llround(billions * unit);
   if (llround(scaled) != (long long)printed && floor(scaled) != printed)
     fail_msg("%s: %lld where %.*f B is right", name, (long long)count, decimals, billions);
 }
 
-/* KHA, Table 5, and the model of 6.1 B, whose layers and widths the paper does not say: 18, 2048 and 384 give both of
-   its figures. Nor does it say the vocabulary: 157184 tied rows give all of them. */
+/* The sizes are those of KHA, Table 5. For the model of 6.1 B the paper does not give layers and widths; 18,
+   2048 and 384 give both of its figures. Nor does it give the vocabulary; 157184 tied rows give all of
+   them. */
 static void models_of_kha_have_the_sizes_that_the_paper_says(void **state) {
   (void)state;
   static const struct {
@@ -239,9 +241,9 @@ static void models_of_kha_have_the_sizes_that_the_paper_says(void **state) {
   }
 }
 
-/* KHA, Table 3: active parameters of the model of 6.6 B with other attention, in millions, before heads are knocked;
-   the maps add less than 0.2 %. The output matrix of MLA is its own: with the shared one, 8 heads give 731 M, and so
-   they give 972 M where the paper prints 970. */
+/* The sizes are those of KHA, Table 3: active parameters of the model of 6.6 B with other attention, in
+   millions, before heads are knocked. The maps add less than 0.2 %. MLA has its own output matrix. With the
+   shared one, 8 heads give 731 M; they give 972 M here, where the paper prints 970. */
 static void attention_in_kha_has_the_sizes_that_table_3_says(void **state) {
   (void)state;
   static const struct {
@@ -262,8 +264,8 @@ static void attention_in_kha_has_the_sizes_that_table_3_says(void **state) {
   }
 }
 
-/* The cache of one layer of models of the field, in shapes that no file of configs/papers has; effective
-   rank and width of the shared latent space by their formulas. */
+/* Checks the cache of one layer for published models in shapes that no file of configs/papers has, and
+   effective rank and width of the shared latent space by their formulas. */
 static void caches_of_the_field_are_those_that_it_publishes(void **state) {
   (void)state;
 #define LATENT                                                                                               \
@@ -301,7 +303,7 @@ static void caches_of_the_field_are_those_that_it_publishes(void **state) {
   }
 }
 
-/* MFA, Table 8, without embeddings. Its text says 2.1 B where the table says 2.2. */
+/* The sizes are those of MFA, Table 8, without embeddings. Its text says 2.1 B where the table says 2.2. */
 static void the_scales_of_mfa_have_the_sizes_of_table_8(void **state) {
   (void)state;
   static const struct {
@@ -316,7 +318,8 @@ static void the_scales_of_mfa_have_the_sizes_of_table_8(void **state) {
   }
 }
 
-/* MFA, Table 3: bytes of keys, or of values, of a token at 16 bits; billions of parameters without embeddings. */
+/* The figures are those of MFA, Table 3: bytes of a token's keys, or values, at 16 bits; billions of
+   parameters without embeddings. */
 static void compressed_and_shared_sides_are_those_of_table_3(void **state) {
   (void)state;
   static const struct {
@@ -336,8 +339,8 @@ static void compressed_and_shared_sides_are_those_of_table_3(void **state) {
   }
 }
 
-/* MFA, 4.1 and Table 10: the paper's initialisation and DeepSeek's, of MLA, MHA and MFA; MFA-KR's N is a linear layer
-   as the others, and alpha starts at zero. */
+/* The spreads are those of MFA, 4.1 and Table 10: the paper's initialisation and DeepSeek's, for MLA, MHA and
+   MFA. MFA-KR's N is a linear layer like the others, and alpha starts at zero. */
 static void initial_spreads_are_those_of_table_10(void **state) {
   (void)state;
   static const char *const names[] = {"mfa-mla", "mfa-mha", "mfa-mfa", "mfa-mfa-kr"};
@@ -375,7 +378,8 @@ static void assert_saves(const char *name, const char *dense, double percent) {
     fail_msg("%s saves %.2f %% of attention, not %.1f %%", name, 100 * share, percent);
 }
 
-/* MASA, section 4: Transformer-S, -M and -L; GQA with 6 and 8 query heads per key-value head. */
+/* The sizes are those of MASA, section 4: Transformer-S, -M and -L; GQA with 6 and 8 query heads per
+   key-value head. */
 static void models_of_masa_have_the_sizes_that_the_paper_says(void **state) {
   (void)state;
   assert_millions("Transformer-S", figures("masa-s-dense").parameters_total, 110, 0);
@@ -387,8 +391,8 @@ static void models_of_masa_have_the_sizes_that_the_paper_says(void **state) {
   assert_saves("masa-gqa", "masa-dense", 41.7);
 }
 
-/* MASA, Tables 1 and 2 and section 3.1: r = 1 - S (d h + L) / (L d h) of every matrix that is shared. The paper says d
-   / 3 for a low rank that saves two thirds; that rank saves one third, and d / 6 is meant. */
+/* MASA, Tables 1 and 2 and section 3.1, saves r = 1 - S (d h + L) / (L d h) of every shared matrix. The paper
+   says d / 3 for a low rank that saves two thirds; that rank saves one third, and d / 6 is meant. */
 static void sharing_saves_what_the_paper_says(void **state) {
   (void)state;
   const int64_t L = 24, S = 8, D = 1536;
@@ -426,7 +430,8 @@ static void sharing_saves_what_the_paper_says(void **state) {
               1e-12);
 }
 
-/* MFA, Table 1: parameters of a layer's attention, shared latent subspace dimension, total effective rank. */
+/* The figures are those of MFA, Table 1: parameters of a layer's attention, shared latent subspace dimension,
+   total effective rank. */
 static void capacities_are_those_of_table_1(void **state) {
   (void)state;
   static const int64_t H = 2048, n = 16, d = 128, C = 256, m = 14, c = 512;
@@ -463,8 +468,8 @@ static void models_of_one_table_have_one_size(void **state) {
     assert_true(fabs((double)figures(names[i]).parameters_total / mha - 1) < 0.006);
 }
 
-/* KHA, eqs. 10-12: at L = 2048, d = 1024, n = 32, d_ff = 3 d, knocking is 0.55 % of a layer's arithmetic and 1.17 %
-   of its attention's. Forward and whole training are in the same ratio. */
+/* In KHA, eqs. 10-12, at L = 2048, d = 1024, n = 32, d_ff = 3 d, knocking is 0.55 % of a layer's arithmetic
+   and 1.17 % of its attention's. The ratio is the same for the forward pass and for training. */
 static void knocking_takes_the_share_that_the_paper_says(void **state) {
   (void)state;
   static const char *const knocked[] = {"kha-eqs-linear", "kha-eqs-mlp"};

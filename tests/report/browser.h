@@ -1,5 +1,5 @@
-/* A headless Chromium for tests, driven through its debugging pipe (file descriptors 3 and 4, messages that end with
-   NUL). */
+/* A headless Chromium for tests, controlled through its debugging pipe (file descriptors 3 and 4, messages
+ * that end with NUL). */
 #ifndef CH_TESTS_REPORT_BROWSER_H
 #define CH_TESTS_REPORT_BROWSER_H
 
@@ -29,7 +29,7 @@ typedef struct browser {
   json_t *events; /* all that came, oldest first */
 } browser;
 
-/* The path of a Chromium, or NULL: there is none. */
+/* Returns the path of a Chromium, or NULL if there is none. */
 static const char *browser_path(void) {
   static const char *const names[] = {"/usr/bin/chromium", "/usr/bin/chromium-browser",
                                       "/usr/bin/google-chrome"};
@@ -38,7 +38,7 @@ static const char *browser_path(void) {
   return NULL;
 }
 
-/* The child: puts the pipes where Chromium expects them, and runs it. */
+/* Runs in the child process: moves the pipes to where Chromium expects them, and executes it. */
 static void browser_become(const char *path, const char *profile, int in, int out) {
   char directory[96];
   snprintf(directory, sizeof directory, "--user-data-dir=%s", profile);
@@ -73,7 +73,7 @@ static void browser_send(browser *b, const char *method, json_t *params) {
   free(text);
 }
 
-/* The next message; waits for it. */
+/* Waits for the next message and returns it. */
 static json_t *browser_read(browser *b) {
   for (;;) {
     char *end = b->used ? memchr(b->buffer, 0, b->used) : NULL;
@@ -94,7 +94,7 @@ static json_t *browser_read(browser *b) {
   }
 }
 
-/* Sends a command and waits for its result, which is the caller's. */
+/* Sends a command, waits for its result, and returns it; the caller frees it. */
 static json_t *browser_call(browser *b, const char *method, json_t *params) {
   browser_send(b, method, params);
   for (;;) {
@@ -161,7 +161,7 @@ static void browser_stop(browser *b) {
   b->process = 0;
 }
 
-/* The value of an expression, of a promise when it has come; the caller's. */
+/* Returns the value of an expression; waits if it is a promise. The caller frees it. */
 static json_t *browser_value(browser *b, const char *expression) {
   json_t *result = browser_call(
       b, "Runtime.evaluate",
@@ -191,7 +191,7 @@ static double browser_number(browser *b, const char *expression) {
   return number;
 }
 
-/* Opens a file, and waits until every figure is drawn. */
+/* Opens a file and waits until every figure is drawn. */
 static void browser_open(browser *b, const char *path) {
   char url[256];
   snprintf(url, sizeof url, "file://%s", path);

@@ -46,7 +46,7 @@ static ch_model_result sample_model(ch_arena *arena, const char *name, int64_t k
   return model;
 }
 
-/* count of mha, gqa:4, gqa:2 and mqa, in that order. Release with ch_arena_free(&c->arena). */
+/* Creates the first `count` of mha, gqa:4, gqa:2 and mqa. Release it with ch_arena_free(&c->arena). */
 static void sample_comparison(ch_comparison *c, int count) {
   *c = (ch_comparison){.command = "crosshead compare --data plays.txt --out demo",
                        .version = "0.1.0",

@@ -1,4 +1,5 @@
-/* Report pages in a real browser: nothing is fetched, nothing goes wrong, figures can be read, reached and saved. */
+/* Tests report pages in a real browser: nothing is fetched, there are no errors, and figures can be read,
+ * reached by keyboard and saved. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +29,8 @@ static const char *write_page(const char *name, const ch_text *html) {
 
 enum { SEEDS = 3, NAMES = 4 };
 
-/* Four mechanisms, three seeds, with all that is measured; one has a hostile name. */
+/* Writes a page with four mechanisms and three seeds, with everything that is measured; one has a hostile
+   name. */
 static const char *comparison_page(void) {
   static ch_curve_point depths[] = {{128, 9000}, {512, 7000}, {2048, 4000}, {8192, 1500}};
   static ch_model_result runs[SEEDS * NAMES];
@@ -64,7 +66,7 @@ static const char *comparison_page(void) {
   return path;
 }
 
-/* One heatmap of each size and scale, and bars without parts. */
+/* Writes a page with one heatmap of each size and scale, and bars without parts. */
 static const char *heatmap_page(void) {
   ch_text html = {0};
   ch_page_head head = {"crosshead", "Matrices", "An answer.", "0", "2026-11-20T00:00:00Z"};
@@ -95,7 +97,8 @@ static const char *heatmap_page(void) {
   return path;
 }
 
-/* Two curves of sizes over widths that are nearly level, one of them on an axis of at least a decade. */
+/* Writes a page with two curves of sizes over widths that are nearly level, one of them on an axis of at
+   least a decade. */
 static const char *sizes_page(void) {
   ch_text html = {0};
   ch_page_head head = {"crosshead", "Sizes", "An answer.", "0", "2026-11-20T00:00:00Z"};
@@ -124,7 +127,7 @@ static bool is(const json_t *event, const char *method) {
   return name && strcmp(name, method) == 0;
 }
 
-/* Fails on complaints, and on any request but that for the page itself. */
+/* Fails if there are complaints, or any request except that for the page itself. */
 static void assert_quiet(const char *page) {
   size_t i;
   json_t *event;
@@ -188,7 +191,7 @@ static void pages_draw_every_figure_and_fetch_nothing(void **state) {
   free(colours);
 }
 
-/* Texts of a figure's marks or axis, top to bottom: "512 B|1 KiB|2 KiB". */
+/* Returns the texts of a figure's marks or axis, top to bottom: "512 B|1 KiB|2 KiB". */
 static char *texts(const char *figure, const char *of) {
   char script[512];
   snprintf(script, sizeof script,
@@ -249,7 +252,7 @@ static void bytes_have_their_units_on_an_axis(void **state) {
   free(labels);
 }
 
-/* Clicks a download of a figure; what would have been saved. */
+/* Clicks a download of a figure. Returns what would be saved. */
 static char *saved(const char *figure, const char *kind) {
   char script[1024];
   snprintf(
@@ -420,7 +423,7 @@ static void screen_readers_find_a_name_for_everything(void **state) {
   free(heading);
 }
 
-/* The texts with the least contrast to what is behind them. */
+/* Finds the texts with the least contrast to their background. */
 static const char *const contrast =
     "(() => { const parse = (c) => { const m = c.match(/[\\d.]+/g).map(Number); return m.length > 3 && m[3] "
     "=== 0 ? null : m; };"

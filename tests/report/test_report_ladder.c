@@ -1,4 +1,4 @@
-/* The tables of a ladder: what they print of laws that the losses hardly bound. */
+/* Tests the tables of a ladder: what they print for laws that the losses hardly constrain. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,8 +21,8 @@ typedef struct sample {
   double flops[RUNGS], parameters[RUNGS], losses[2][RUNGS];
 } sample;
 
-/* mha and mla with the losses of laws without floor, 2.5 % off in turns if `noisy`. Release with
- * ch_ladder_release(&s->ladder). */
+/* Creates mha and mla with the losses of laws without a floor, off by 2.5 % in alternating directions if
+   `noisy`. Release them with ch_ladder_release(&s->ladder). */
 static void make_ladder(sample *s, double first_alpha, double second_alpha, bool noisy) {
   ch_ladder_curve curves[2];
   ch_error error;
@@ -57,7 +57,7 @@ static void make_ladder(sample *s, double first_alpha, double second_alpha, bool
   assert_int_equal(ch_ladder_fit(curves, 2, 0, &s->ladder.laws, &error), CH_OK);
 }
 
-/* The line of the table of laws for mla. */
+/* Returns the line for mla in the table of laws. */
 static char *law_line(const sample *s, ch_text *text) {
   ch_ladder_write(&s->ladder, text);
   char *line = strstr(strstr(text->data, "\nlaw"), "\nmla") + 1;

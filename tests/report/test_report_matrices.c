@@ -1,4 +1,4 @@
-/* Heatmaps of trained models: the right matrices, with their numbers, each on its scale. */
+/* Tests heatmaps of trained models: the right matrices, with their numbers, each on its own scale. */
 #include "small_models.h"
 
 #include "io/model_files.h"
@@ -6,7 +6,7 @@
 
 #define SIZES "'num_hidden_layers': 2, 'num_attention_heads': 4, 'num_key_value_heads': 2, 'head_dim': 8"
 
-/* The sections for a model with these keys, which *model receives. */
+/* Returns the sections for a model with these keys; *model receives the model. */
 static char *sections_of(const char *keys, ch_model **model) {
   ch_text html = {0};
   ch_model_result run = {.name = "kha", .directory = "."};
@@ -21,7 +21,7 @@ static char *sections_of(const char *keys, ch_model **model) {
   return html.data ? html.data : strdup("");
 }
 
-/* The first figure. */
+/* Returns the first figure. */
 static json_t *figure_in(const char *html) {
   const char *start = strstr(html, "class=\"figure-data\">"),
              *end = start ? strstr(start, "</script>") : NULL;
@@ -38,7 +38,7 @@ static const float *tensor(const ch_model *model, const char *name) {
   return model->weights.tensors[row].data;
 }
 
-/* A panel has a title and shows a matrix of so many columns. */
+/* Asserts that a panel has a title and shows a matrix of so many columns. */
 static void assert_panel(const json_t *figure, size_t index, const char *title, const float *data, int rows,
                          int columns) {
   const json_t *panel = json_array_get(json_object_get(figure, "panels"), index);

@@ -1,4 +1,4 @@
-/* The report page: complete in itself, well formed, and safe whatever names it shows. */
+/* Tests the report page: it needs no other file, is well formed, and is safe with any names. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 #include "report/page.h"
 #include "report/sample.h"
 
-/* The page without Vega, which is not ours to check. */
+/* Returns the page without Vega, which is not ours to check. */
 static char *page_of(const ch_comparison *comparison) {
   ch_text html = {0};
   ch_error error = {0};
@@ -48,7 +48,7 @@ static bool is_void(const char *name) {
   return false;
 }
 
-/* Every element is closed, in order; attributes are quoted. */
+/* Asserts that every element is closed, in order, and that attributes are quoted. */
 static void assert_well_formed(const char *html) {
   enum { DEEPEST = 32 };
   char open[DEEPEST][24];
@@ -212,7 +212,8 @@ static void hostile_names_stay_text(void **state) {
   }
 }
 
-/* Two files of one name in different folders keep their paths: nothing else tells them apart. */
+/* Two files of the same name in different folders are shown with their paths, because nothing else
+   distinguishes them. */
 static void long_paths_are_shown_by_their_last_component(void **state) {
   (void)state;
   ch_comparison comparison;

@@ -1,4 +1,4 @@
-/* The table for the terminal, and the rule that chooses a mechanism. */
+/* Tests the table for the terminal, and the rule that chooses a mechanism. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -176,7 +176,7 @@ static int taken(const ch_comparison *comparison) {
   return take;
 }
 
-/* The sample's models, as models of images. */
+/* Turns the sample's models into image models. */
 static void make_images(ch_comparison *comparison) {
   static const double top1[] = {0.615, 0.6093, 0.6065, 0.58};
   comparison->data.images = true;
@@ -286,7 +286,7 @@ static void one_model_or_none_is_no_comparison(void **state) {
   ch_arena_free(&comparison.arena);
 }
 
-/* The sample with three seeds, which move all models together and each alone. */
+/* Gives the sample three seeds, whose effect is partly common to all models and partly each model's own. */
 static void give_seeds(ch_comparison *comparison, double deviation) {
   static const double common[] = {0, 0.05, -0.02},
                       own[4][3] = {{0, 0, 0}, {0, -1, 1}, {1, 0, -1}, {-1, 1, 0}};
@@ -351,7 +351,7 @@ static void with_seeds_the_answer_comes_first_and_intervals_follow(void **state)
   ch_arena_free(&comparison.arena);
 }
 
-/* The page of a comparison within a budget has these words, and not those. */
+/* Asserts that the page of a comparison within a budget has these words and not those. */
 static void assert_page(double cache_budget, const char *words, const char *others) {
   ch_comparison comparison;
   ch_text html = {0};

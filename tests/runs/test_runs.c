@@ -1,4 +1,5 @@
-/* Kept runs: written by several processes at once, found, compared with what was written, lost by nothing. */
+/* Tests recorded runs: written by several processes at once, found, compared with what was written, never
+ * lost. */
 #include "train/training.h"
 
 #include <signal.h>
@@ -195,7 +196,7 @@ static void processes_that_write_at_once_lose_nothing(void **state) {
   ch_runs_close(runs);
 }
 
-/* A writer reports every recorded run; it is killed while recording another. */
+/* A writer reports every recorded run and is killed while recording another. */
 static void a_killed_writer_loses_nothing_it_had_kept(void **state) {
   (void)state;
   const char *path = in_root("killed.sqlite");
@@ -265,7 +266,7 @@ static void files_that_hold_no_runs_are_refused(void **state) {
   assert_not_opened(in_root("newer.sqlite"), CH_RUNS_CREATE, "newer version");
 }
 
-/* Every page in turn is overwritten: the file may be refused, or read, but never crashes or hangs. */
+/* Overwrites every page in turn. The file may be refused or read, but must not cause a crash or a hang. */
 static void damaged_files_are_refused_or_read(void **state) {
   (void)state;
   const char *path = in_root("damaged.sqlite");

@@ -1,6 +1,6 @@
-/* Chat templates: each case of data/templates/chat.json renders as Jinja2 3.1 does with the settings of transformers,
- * byte for byte; null where Jinja2 raises an error. tests/python/test_templates.py renders the same cases by Jinja2
- * itself. */
+/* Tests chat templates: each case of data/templates/chat.json must render, byte for byte, as with Jinja2 3.1
+ * and the settings of transformers. null means that Jinja2 raises an error. tests/python/test_templates.py
+ * renders these cases with Jinja2 itself. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -54,7 +54,7 @@ static void a_template_raises_errors_in_its_own_words(void **state) {
   json_decref(fields);
 }
 
-/* 22:13:20 UTC; the year is that of every time zone. */
+/* The time is 22:13:20 UTC; the year is the same in every time zone. */
 static void the_time_is_the_one_of_the_scope(void **state) {
   (void)state;
   ch_error error = {0};

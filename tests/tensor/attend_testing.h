@@ -1,4 +1,4 @@
-/* Helpers of the attention tests: random cases, and attention written naively in double. */
+/* Helpers of the attention tests: random cases, and naive attention in double. */
 #ifndef TESTS_TENSOR_ATTEND_TESTING_H
 #define TESTS_TENSOR_ATTEND_TESTING_H
 
@@ -48,7 +48,7 @@ static inline bool is_block_quantised(ch_dtype type) {
   return type == CH_Q8_0 || type == CH_Q4_0;
 }
 
-/* Packs n values, and makes them what was packed. */
+/* Packs n values, and replaces them by the packed ones. */
 static inline void *pack_blocks(ch_dtype type, int64_t n, double *values) {
   const ch_kernels *kernels = ch_kernels_for(CH_F64, CH_ISA_PLAIN);
   void *blocks = malloc(ch_dtype_bytes(type, n));
@@ -68,7 +68,7 @@ static inline double as_stored(ch_dtype type, double value) {
   return value;
 }
 
-/* Where the query and the key (part 0) or value (part 1) of a head begin. */
+/* Return where the query and the key (part 0) or value (part 1) of a head begin. */
 static inline int64_t query_at(const attend_data *d, int64_t s, int64_t i, int64_t h) {
   return (s * d->shape.queries + i) * d->q_token + h * d->q_head;
 }
@@ -232,8 +232,8 @@ static inline const char *describe(const attend_case *c) {
   return text;
 }
 
-/* A producer like those that compute their tiles: copies them, in the table's type, with gaps full of NaNs between
-   rows and heads. */
+/* Simulates producers that compute their tiles: copies tiles, in the table's type, with gaps full of NaNs
+   between rows and heads. */
 enum { ROW_GAP = 3, HEAD_GAP = 5 };
 
 static inline int64_t copied_elements(int64_t dim, int64_t heads, int64_t count) {
@@ -271,8 +271,8 @@ static inline int64_t copies_elements(const ch_attend *args, int64_t heads, int6
 static const ch_tile_producer copying_producer = {
     .name = "copies", .produce = produce_copies, .scratch_elements = copies_elements};
 
-/* Keys and values where they are, the last elements of the keys as a tile of their own: ch_attend.context says how
- * many. */
+/* Leaves keys and values in place, with the last elements of the keys as a separate tile. ch_attend.context
+   gives their number. */
 static inline void produce_split(const ch_attend *args, const ch_tile_span *span, void *scratch,
                                  ch_tiles *tiles) {
   ch_tile_producer_dense.produce(args, span, scratch, tiles);
@@ -290,8 +290,8 @@ static inline int64_t split_elements(const ch_attend *args, int64_t heads, int64
 static const ch_tile_producer splitting_producer = {
     .name = "split", .produce = produce_split, .scratch_elements = split_elements};
 
-/* Block-quantised states: as stored if the loop reads them, else as the table's reals; ch_attend.context is the
-   table. */
+/* Passes block-quantised states as stored if the loop reads blocks, otherwise as the table's reals;
+   ch_attend.context is the table. */
 static inline ch_tile widened_tile(const ch_attend *args, const ch_tile *tile, const ch_tile_span *span,
                                    int64_t dim, void *scratch) {
   const ch_kernels *kernels = args->context;
@@ -334,7 +334,8 @@ static inline int64_t blocks_elements(const ch_attend *args, int64_t heads, int6
 static const ch_tile_producer blocks_producer = {
     .name = "blocks", .produce = produce_blocks, .scratch_elements = blocks_elements};
 
-/* The arguments of a call on a table: states in their types, q of the table's. Free with free_attend_args. */
+/* Creates the arguments of a call on a table: states in their types, q in the table's. Free them with
+   free_attend_args. */
 static inline ch_attend make_attend_args(const attend_data *d, const ch_kernels *kernels) {
   const attend_case *c = &d->shape;
   ch_attend args = {.team = all_threads(),
@@ -393,7 +394,7 @@ static inline void free_attend_args(ch_attend *args) {
   free((void *)(uintptr_t)args->parts[0].data);
 }
 
-/* Scratch of exactly the promised size, full of NaNs, at an odd address; its end is guarded. */
+/* Scratch memory of exactly the promised size, full of NaNs, at an odd address, with a guard at its end. */
 typedef struct test_scratch {
   char *memory;
   size_t bytes, offset;
@@ -428,8 +429,9 @@ static inline bool has_bf16_dots(const ch_kernels *kernels) {
   return strcmp(kernels->name, "f32 avx512_bf16") == 0;
 }
 
-/* Bounds of the forward pass on a table: one with BF16 dots rounds queries and weights to 8 bits where states
-   have no more, or where it may, and block-quantised states that heads share. The caller's to free. */
+/* Returns the bounds of the forward pass on a table; the caller frees them. A table with BF16 dots rounds
+   queries and weights to 8 bits if states have no more, if rounding is allowed, or if heads share
+   block-quantised states. */
 static inline double *bounds_on(const attend_data *d, const ch_kernels *kernels, int64_t n,
                                 const double *bound, const double *rounding) {
   const attend_case *c = &d->shape;

@@ -1,4 +1,4 @@
-/* Helpers of the kernel tests: one call run on every table, with several thread counts, against expected
+/* Helpers of the kernel tests: run one call on every table, with several thread counts, against expected
  * values. */
 #ifndef TESTS_TENSOR_KERNEL_TESTING_H
 #define TESTS_TENSOR_KERNEL_TESTING_H
@@ -21,7 +21,7 @@
 #include "sanitized.h"
 #include "tensor/kernels.h"
 
-/* Kernels are run with each number of threads from the least to the most. */
+/* Kernels run with every number of threads from the least to the most. */
 enum { MAX_BUFFERS = 8, MOST_THREADS = 3, LEAST_THREADS = SANITIZED ? MOST_THREADS : 1 };
 
 /* A kernel call under test: reads in[], reads and writes out[], both in the table's element type. `data` is
@@ -68,7 +68,7 @@ static inline double real_at(const ch_kernels *kernels, const void *reals, int64
   return kernels->dtype == CH_F64 ? ((const double *)reals)[i] : (double)((const float *)reals)[i];
 }
 
-/* Normal random numbers that are exact in F32, so that every table sees the same inputs. */
+/* Fills in normal random numbers that are exact in F32, so that every table has the same inputs. */
 static inline double *random_values(ch_random *random, int64_t n, double scale) {
   double *values = malloc((size_t)(n > 0 ? n : 1) * sizeof *values);
   assert_non_null(values);
@@ -93,7 +93,7 @@ static inline void compare_output(const kernel_check *check, const ch_kernels *k
   }
 }
 
-/* Runs the call twice with each number of threads on each table: both runs must give the same bits, and all
+/* Runs the call twice with each number of threads on each table. Both runs must give the same bits, and all
    must be within the bounds of the expected values. */
 static inline void run_check(const kernel_check *check) {
   int usual_threads = omp_get_max_threads();

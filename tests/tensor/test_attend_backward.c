@@ -1,8 +1,8 @@
-/* Streaming attention, backward: against naive gradients in double and against finite differences. */
+/* Tests streaming attention, backward: against naive gradients in double and against finite differences. */
 #include "tensor/attend_testing.h"
 
-/* Gradients of sum(out * dout), and how large the terms they are sums of are. Between heads, which nobody may write
-   to, the bound is UNTOUCHED. */
+/* Gradients of sum(out * dout), and the size of their terms. Between heads nothing may be written: the bound
+   there is UNTOUCHED. */
 #define UNTOUCHED (-1.0)
 typedef struct gradients {
   double *dout;
@@ -11,7 +11,7 @@ typedef struct gradients {
   int64_t size[3];
 } gradients;
 
-/* One score's part in all gradients; `p` is its weight, `delta` the row's dout . out. */
+/* Adds the part of one score to all gradients; `p` is its weight, `delta` the row's dout . out. */
 static void add_score(const attend_data *a, gradients *g, int64_t s, int64_t i, int64_t h, int64_t j,
                       double p, double delta, double delta_size, double delta_rounding, double error) {
   const attend_case *c = &a->shape;
@@ -94,7 +94,7 @@ static void free_gradients(gradients *g) {
   free(g->dout);
 }
 
-/* The requested gradients, and those added to existing ones (3 bits each: q, k, v). */
+/* The requested gradients, and those to add to existing ones (3 bits each: q, k, v). */
 typedef struct backward_mode {
   int wanted, accumulate;
 } backward_mode;
@@ -235,13 +235,13 @@ static void gradients_of_random_shapes_and_masks_are_right(void **state) {
   check_random_shapes(12, 120, false);
 }
 
-/* Where products may round what they multiply, given what is exact in BF16: P and dS alone are then rounded. */
+/* Products may round their factors here, and the inputs are exact in BF16, so only P and dS are rounded. */
 static void gradients_of_rounded_products_are_right(void **state) {
   (void)state;
   check_random_shapes(15, 50, true);
 }
 
-/* Attention and its gradients of numbers that are not exact in BF16, all in one piece of memory. */
+/* Computes attention and its gradients for numbers that are not exact in BF16, into one block of memory. */
 static void *run_both(const attend_data *d, const double *dout, const ch_kernels *kernels, bool may_round) {
   size_t size = ch_dtype_size(kernels->dtype);
   int64_t q = d->q_size, k = d->state_size[0], v = d->state_size[1], out = d->out_size;
@@ -266,8 +266,8 @@ static void *run_both(const attend_data *d, const double *dout, const ch_kernels
   return all;
 }
 
-/* Queries, keys, values and output gradients that are rounded beforehand change nothing; and where a table has no
-   pairs, or nothing may be rounded, nothing is. */
+/* Rounding queries, keys, values and output gradients beforehand changes nothing. If a table has no pairs or
+   may not round, nothing is rounded. */
 static void every_factor_is_rounded_or_none(void **state) {
   (void)state;
   ch_random random;

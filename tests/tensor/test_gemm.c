@@ -1,4 +1,4 @@
-/* Matrix products and linear layers, by the library and in plain C, against sums in double. */
+/* Tests matrix products and linear layers, by the library and in plain C, against sums in double. */
 #include "tensor/kernel_testing.h"
 
 #include "tensor/encode_blocks.h"
@@ -13,8 +13,8 @@ typedef struct product {
   bool rounded;  /* factors of BF16, the second of them also packed */
 } product;
 
-/* The F64 table, the F32 table without instructions for BF16, and the one with all that this processor has: the library
-   does the same below each of F32 but for products of BF16. */
+/* The tables: F64, F32 without instructions for BF16, and F32 with everything that this processor has. For
+   F32 the library's products differ only in BF16. */
 enum { TABLES = 3, BEST = 2 };
 static const ch_kernels *tables[TABLES];
 
@@ -27,7 +27,7 @@ static int choose_tables(void **state) {
   return tables[0] && tables[1] && tables[BEST] ? 0 : -1;
 }
 
-/* Values that BF16 holds exactly. */
+/* Fills in values that BF16 holds exactly. */
 static void round_values(int64_t n, double *values) {
   const ch_kernels *kernels = ch_kernels_for(CH_F64, CH_ISA_PLAIN);
   uint16_t *narrow = malloc((size_t)n * sizeof *narrow + 1);
@@ -37,7 +37,7 @@ static void round_values(int64_t n, double *values) {
   free(narrow);
 }
 
-/* As reals, or as BF16. */
+/* Returns a factor as reals or as BF16. */
 static void *factor_from(const ch_kernels *kernels, int64_t n, const double *values, bool rounded) {
   void *reals = reals_from(kernels, n, values);
   if (!rounded) return reals;
@@ -48,7 +48,7 @@ static void *factor_from(const ch_kernels *kernels, int64_t n, const double *val
   return narrow;
 }
 
-/* C of an A in BF16 and a B that is packed first. */
+/* Computes C from an A in BF16 and a B that is packed first. */
 static void run_packed(ch_gemm *gemm, const ch_kernels *kernels, const product *p, const void *a, int64_t lda,
                        const double *b, int64_t b_size, int64_t ldb, void *c, int64_t ldc) {
   void *b_real = reals_from(kernels, b_size, b);
@@ -138,7 +138,7 @@ static void products_of_all_shapes_transposes_and_strides_are_right(void **state
   }
 }
 
-/* A number of rows that changes: pieces of all sizes and rests. */
+/* Tests changing numbers of rows: pieces of all sizes, and remainders. */
 static void check_some(ch_gemm *gemm, const ch_kernels *kernels, ch_random *random, int64_t rows, int64_t in,
                        int64_t out, bool accumulate) {
   double *x = random_values(random, rows * in, 1), *w = random_values(random, in * out, 1);
@@ -333,7 +333,8 @@ static void linear_layers_are_right_for_few_and_many_rows_and_all_weight_types(v
   }
 }
 
-/* Where there are instructions for small integers many rows become such too: each is what it is among few. */
+/* If there are instructions for small integers, many rows are converted to them too. Each row must be what it
+   is among few. */
 static void check_many_rows_with_blocks(const ch_kernels *kernels, ch_dtype type) {
   enum { FEW = 8, ROWS = CH_SKINNY_ROWS + FEW, IN = 64, OUT = 48 };
   static float values[IN * OUT], many[ROWS * OUT], few[FEW * OUT];
@@ -377,7 +378,7 @@ static bool always(void *context) {
   return true;
 }
 
-/* C = A B with a row of ones in A: every element of row r is r + 1. */
+/* Computes C = A B with A such that every element of row r is r + 1. */
 static ch_status run_long_product(const ch_team *team, float *c) {
   float *a = calloc((size_t)LONG_M * LONG_K, sizeof *a), *b = malloc((size_t)LONG_K * LONG_N * sizeof *b);
   ch_gemm *gemm;

@@ -1,4 +1,4 @@
-/* Combining atoms, on every table, against the sums they are; 16-bit atoms too. */
+/* Tests combining atoms, on every table, against sums; also 16-bit atoms. */
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 
@@ -63,7 +63,7 @@ static void combinations_and_their_gradients_follow_the_equation(void **state) {
   }
 }
 
-/* A gradient that nobody asks for is not written. */
+/* A gradient that is not requested is not written. */
 static void either_gradient_can_be_left_out(void **state) {
   (void)state;
   for (int number = 0; number < TABLE_COUNT; number++) {
@@ -83,7 +83,7 @@ static void either_gradient_can_be_left_out(void **state) {
   }
 }
 
-/* Widened as they are read: the sums of what the 16 bits hold. */
+/* Atoms are widened as they are read: the sums are those of the 16-bit values. */
 static void atoms_in_16_bits_are_widened(void **state) {
   (void)state;
   static const ch_dtype types[] = {CH_F16, CH_BF16};

@@ -1,4 +1,4 @@
-/* Block-quantised weights on every table: their values, and products of few rows with them. */
+/* Tests block-quantised weights on every table: their values, and products of few rows with them. */
 #include "tensor/kernel_testing.h"
 
 #include "tensor/encode_blocks.h"
@@ -36,7 +36,8 @@ static double value_of(ch_dtype dtype, const unsigned char *row, int64_t i) {
   return half(b + 208) * (signed char)b[192 + at / 16] * ((low | high << 4) - 32);
 }
 
-/* A matrix of random blocks whose scales are of a sensible size. Exactly as large as it must be. */
+/* Returns a matrix of random blocks with scales of a sensible size. Its memory is exactly as large as
+   needed. */
 static unsigned char *random_blocks(ch_random *random, ch_dtype dtype, int64_t count) {
   size_t bytes = ch_dtype_bytes(dtype, count), block = ch_dtype_bytes(dtype, ch_dtype_block(dtype));
   unsigned char *data = malloc(bytes);
@@ -79,7 +80,7 @@ static void blocks_become_the_values_they_stand_for(void **state) {
     }
 }
 
-/* Values that eight bits and a scale hold exactly: 127 is among each 32. */
+/* Fills in values that eight bits and a scale hold exactly: 127 is among each 32. */
 static double *exact_rows(ch_random *random, int64_t rows, int64_t in) {
   double *x = zeros(rows * in);
   for (int64_t i = 0; i < rows * in; i += GROUP) {
@@ -148,7 +149,8 @@ static void products_with_blocks_are_those_of_their_values(void **state) {
       }
 }
 
-/* Large enough for all threads, for several passes over a block of rows, and for sums in several parts. */
+/* The matrices are large enough for all threads, for several passes over a block of rows, and for sums in
+   several parts. */
 static void large_products_are_right_too(void **state) {
   (void)state;
   ch_random random;
@@ -164,8 +166,9 @@ static void large_products_are_right_too(void **state) {
   }
 }
 
-/* Against the identity matrix, whose products are the rounded values themselves. */
-/* Bit for bit, of one and two rows and again from three on, which with VNNI go through panels. */
+/* Multiplies by the identity matrix, whose products are the rounded values themselves. */
+/* Compares one and two rows, and from three rows on, bit for bit. With VNNI, three rows or more use
+   panels. */
 static void a_row_of_a_product_with_blocks_does_not_depend_on_the_rows_beside_it(void **state) {
   (void)state;
   enum { ROWS = 33, IN = 1024, OUT = 53 };
@@ -202,7 +205,7 @@ static void a_row_of_a_product_with_blocks_does_not_depend_on_the_rows_beside_it
   free(x);
 }
 
-/* Bit for bit, of as many rows as go each way. */
+/* Compares bit for bit, with as many rows as each path has. */
 static void products_with_blocks_do_not_depend_on_those_beside_them(void **state) {
   (void)state;
   enum { ROWS = 9, IN = 512, OUT = 70, COUNT = 3 };

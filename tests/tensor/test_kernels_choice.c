@@ -1,4 +1,4 @@
-/* Which kernel table is chosen, and that each says what it is and lacks nothing. */
+/* Tests which kernel table is chosen, and that each reports its name and lacks no kernel. */
 #include <stdio.h>
 
 #include "tensor/kernel_testing.h"
@@ -22,7 +22,7 @@ static void every_table_is_named_and_typed(void **state) {
   }
 }
 
-/* Returns true if the operating system's kernel lists the flag; independent of the compiler's built-in. */
+/* Returns true if the operating system's kernel lists the flag, independently of the compiler's built-in. */
 static bool processor_has(const char *flag) {
   FILE *file = fopen("/proc/cpuinfo", "re");
   static char line[8192];
@@ -37,7 +37,8 @@ static bool processor_has(const char *flag) {
   return has;
 }
 
-/* BF16 dots are used wherever there are instructions for them, except on Intel's processors, where F32 is faster. */
+/* BF16 dots are used if there are instructions for them, except on Intel's processors, where F32 is
+   faster. */
 static void the_fastest_instructions_are_chosen_unasked(void **state) {
   (void)state;
   unsetenv("CROSSHEAD_ISA");

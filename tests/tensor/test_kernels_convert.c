@@ -1,8 +1,9 @@
-/* Conversion between element types: every 16-bit value, every rounding tie, and what is not finite. */
+/* Tests conversion between element types: every 16-bit value, every rounding tie, and values that are not
+ * finite. */
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 
-/* The value of a 16-bit pattern, by the definition of the format. */
+/* Returns the value of a 16-bit pattern by the definition of the format. */
 static double meaning(uint16_t bits, int exponent_bits) {
   int fraction_bits = 15 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1;
   int exponent = (bits >> fraction_bits) & ((1 << exponent_bits) - 1),
@@ -187,7 +188,8 @@ static void floats_and_doubles_convert_as_c_does(void **state) {
   free(doubles), free(doubles_back), free(floats), free(floats_back);
 }
 
-/* Element (k, n) of a factor of K rows in blocks of 32 x 64, pairs of rows side by side. */
+/* Returns the place of element (k, n) of a factor of K rows in blocks of 32 x 64, with pairs of rows side by
+   side. */
 static int64_t packed_place(int64_t factor_rows, int64_t k, int64_t n) {
   int64_t blocks = (factor_rows + 31) / 32;
   return ((n / 64 * blocks + k / 32) * 16 + k % 32 / 2) * 128 + n % 64 * 2 + k % 2;
@@ -197,7 +199,7 @@ static int64_t packed_size(int64_t k, int64_t n) {
   return (k + 31) / 32 * 32 * ((n + 63) / 64 * 64);
 }
 
-/* W [rows, columns] is W [k, n] in the one and W^T in the other; zeros past their ends. */
+/* Checks a packed W [rows, columns], as W [k, n] or as W^T; there are zeros past its ends. */
 static void check_packed(const ch_kernels *kernels, const uint16_t *rounded, int64_t rows, int64_t columns,
                          int64_t ld, const uint16_t *factor, const uint16_t *transposed) {
   for (int64_t r = 0; r < (rows + 63) / 64 * 64; r++)

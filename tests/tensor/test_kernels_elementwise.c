@@ -1,4 +1,5 @@
-/* Copies, sums and activations of every table against their equations; gradients against differences. */
+/* Tests copies, sums and activations of every table against their equations, and gradients against
+ * differences. */
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 
@@ -29,7 +30,7 @@ static double normal_density(double x) {
 
 /* --- sums and copies ------------------------------------------------------------------------------------ */
 
-/* Elements of a pattern that is repeated: its last copy is cut off where n is not a multiple. */
+/* Elements of a repeated pattern. Its last copy is cut off if n is not a multiple. */
 static int64_t pattern_elements(int64_t n) {
   return n < 7 ? n : 7;
 }
@@ -129,7 +130,7 @@ static void call_activations(const ch_kernels *kernels, void *const *in, void **
   kernels->gelu_tanh_forward(all_threads(), s->n, in[0], out[2]);
 }
 
-/* The argument of the sigmoid that GELU with a tanh multiplies x by, and that sigmoid. */
+/* Computes the argument of GELU's tanh form as a sigmoid's, and that sigmoid. */
 static double tanh_argument(double x) {
   return 2 * sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x);
 }
@@ -138,7 +139,7 @@ static double tanh_gate(double x) {
   return 1 / (1 + exp(-tanh_argument(x)));
 }
 
-/* Random values and, where there is room, the difficult ones. */
+/* Fills in random values and, if there is room, the difficult ones. */
 static double *activation_inputs(ch_random *random, int64_t n) {
   static const double special[] = {0,     1e-30, -1e-30, 20,  -20,  5.5,  -5.5, 13,
                                    -12.5, 80,    -80,    100, -100, 1e30, 3e38};
@@ -363,7 +364,7 @@ static void a_sum_of_squares_is_exact_to_double_rounding_and_shows_what_is_not_f
   omp_set_num_threads(usual_threads);
 }
 
-/* Each column alone: its neighbours must not matter. */
+/* Squares each column alone: its neighbours must not matter. */
 static void squares_of_columns_are_those_of_each_alone(void **state) {
   (void)state;
   enum { ROWS = 7, COLUMNS = 21 };

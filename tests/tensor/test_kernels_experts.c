@@ -1,4 +1,4 @@
-/* Kernels of mixtures of experts, every table against its equations. */
+/* Tests the kernels of mixtures of experts on every table against their equations. */
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 
@@ -39,7 +39,7 @@ static void probabilities(const routing_case *c, const double *logits, double *p
   for (int64_t e = 0; e < c->experts && c->sigmoid; e++) p[e] = 1 / (1 + exp(-logits[e]));
 }
 
-/* A group counts those that are better: the first of equals wins. */
+/* A group counts how many are better than it; of equals the first wins. */
 static void leave_worse_groups_out(const routing_case *c, double *score) {
   double of_group[64];
   if (c->groups < 2) return;
@@ -65,7 +65,7 @@ static ch_routing_rule rule_of(const routing_case *c) {
                            c->sigmoid, c->groups, c->active_groups};
 }
 
-/* The best by repeated search. */
+/* Chooses the best by repeated search. */
 static void choose(const routing_case *c, const double *logits, const double *bias, int32_t *chosen) {
   double *score = zeros(c->experts);
   for (int64_t r = 0; r < c->rows; r++) {
@@ -129,12 +129,12 @@ static void call_route(const ch_kernels *kernels, void *const *in, void **out, v
                           PULL_ROWS, out[1], out[2], c->accumulate);
 }
 
-/* dp_i / dl_e */
+/* Returns dp_i / dl_e. */
 static double slope(const routing_case *c, const double *p, int32_t i, int64_t e) {
   return c->sigmoid ? (i == e) * p[i] * (1 - p[i]) : p[i] * ((i == e) - p[e]);
 }
 
-/* The gradient of call_route for one row, by the derivative of the softmax: dw_j / dl_e. */
+/* Computes the gradient of call_route for one row from the derivative of the softmax: dw_j / dl_e. */
 static void expected_row(const routing_case *c, const double *logits, const int32_t *chosen,
                          const double *dweights, const double *pull, double *weights, double *pulled,
                          double *dlogits) {

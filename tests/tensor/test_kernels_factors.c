@@ -1,4 +1,5 @@
-/* Kernels of factors, exclusive contexts and weights of heads: every table against their equations. */
+/* Tests the kernels of factors, exclusive contexts and weights of heads on every table against their
+ * equations. */
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 
@@ -16,7 +17,7 @@ static void call_exclude(const ch_kernels *k, void *const *in, void **out, void 
                       false);
 }
 
-/* z = y - (y . u) u, u = v / |v|, for one head; with gradients of dz. */
+/* Computes z = y - (y . u) u, u = v / |v|, for one head, and the gradients from dz. */
 static void exclude_head(int64_t n, const double *y, const double *v, const double *dz, double *z, double *dy,
                          double *dv) {
   double norm = 0, of_y = 0, of_z = 0, along = 0, u[MOST_DIM], du[MOST_DIM];
@@ -73,7 +74,7 @@ static void contexts_lose_their_part_along_a_value(void **state) {
   }
 }
 
-/* A value of zero changes nothing, and nothing becomes a NaN. */
+/* A value of zero changes nothing and gives no NaN. */
 static void a_value_of_zero_leaves_contexts_alone(void **state) {
   (void)state;
   for (int t = 0; t < TABLE_COUNT; t++) {
@@ -154,7 +155,7 @@ static int64_t width_of(const attended *s, int factor) {
   return rank * (factor == CH_FACTOR_A_K || factor == CH_FACTOR_A_V ? s->heads : s->dim);
 }
 
-/* One query of one head, over factors [token][width] of its sequence. */
+/* Attends with one query of one head over factors [token][width] of its sequence. */
 static void attend_one(const attended *s, const double *const factor[CH_FACTORS], int64_t first, int64_t end,
                        int64_t head, const double *q, double slope, double *out) {
   double sum = 0, *weight = zeros(end), most = -INFINITY;
@@ -179,7 +180,7 @@ static void attend_one(const attended *s, const double *const factor[CH_FACTORS]
   free(weight);
 }
 
-/* Factors as a cache of `dtype` holds them, and what is read back of them. */
+/* Stores factors as a cache of `dtype` does, and reads them back. */
 static void *store_factor(const ch_kernels *k, const attended *s, int factor, ch_dtype dtype,
                           double *values) {
   int64_t tokens = s->past + s->queries, rows = s->sequences * tokens, width = width_of(s, factor);

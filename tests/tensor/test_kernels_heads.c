@@ -1,13 +1,13 @@
-/* Kernels on rows of heads, gates and states of every table against their equations. */
+/* Tests the kernels on rows of heads, gates and states of every table against their equations. */
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 
-/* Odd on purpose: no vector length divides them. */
+/* The sizes are odd on purpose: no vector length divides them. */
 enum { ROWS = 37, IN = 3, OUT = 5, DIM = 19, LATENT = 21, NOPE = 7, ROPE = 6, VALUE = 11 };
 
 static ch_random randomness;
 
-/* Errors allowed: some eps of 1 + |value|. */
+/* Allowed errors: some eps of 1 + |value|. */
 static double *near_to(const double *expected, int64_t n, double eps) {
   double *bound = zeros(n);
   for (int64_t i = 0; i < n; i++) bound[i] = eps * (1 + fabs(expected[i]));
@@ -152,7 +152,7 @@ static void heads_are_mixed_and_their_gradients_are_the_transpose(void **state) 
   free(x), free(m), free(d), free(old), free(y), free(dx), free(dm), free(by), free(bx), free(bm);
 }
 
-/* Columns 2 … DIM-1 of every head of IN, moved to heads DIM + 3 apart; and their sum over heads. */
+/* Moves columns 2 … DIM-1 of every head of IN to heads DIM + 3 apart, and sums them over heads. */
 static void call_slices(const ch_kernels *k, void *const *in, void **out, void *scratch, const void *data) {
   (void)scratch, (void)data;
   size_t element = ch_dtype_size(k->dtype);
@@ -190,7 +190,8 @@ static void slices_of_heads_move_and_add_up(void **state) {
   free(x), free(old), free(y), free(s), free(by), free(bs);
 }
 
-/* Every head by rows 1 … of its own OUT rows of a matrix [IN * OUT, DIM], and by their transpose. */
+/* Multiplies every head by rows 1 … of its own OUT rows of a matrix [IN * OUT, DIM], and by their
+   transpose. */
 static void call_head_product(const ch_kernels *k, void *const *in, void **out, void *scratch,
                               const void *data) {
   (void)scratch, (void)data;
@@ -361,7 +362,7 @@ static void call_gated(const ch_kernels *k, void *const *in, void **out, void *s
   k->gated_attend(&args);
 }
 
-/* By the definition: every token expanded, gated, normed, attended to. */
+/* Computes by the definition: every token is expanded, gated, normed and attended to. */
 static void expand_and_attend(const gated_case *c, const int32_t *id, double *const in[7], double *out) {
   for (int64_t h = 0; h < HEADS; h++) {
     double weight[TOKENS], sum = 0, *y = out + h * VALUE;
@@ -387,8 +388,8 @@ static void expand_and_attend(const gated_case *c, const int32_t *id, double *co
   }
 }
 
-/* The ids of tokens: half of them one id, more tokens than are met at once, and others that come once or a few
-   times; every token an id of its own; all the same. */
+/* The ids of tokens. Mixed: half of them are one id, with more tokens than are processed at once, and others
+   occur once or a few times. Different: every token has its own id. One: all are equal. */
 enum { MIXED_IDS, DIFFERENT_IDS, ONE_ID };
 
 static int32_t made_up_id(int kind, int t) {

@@ -1,4 +1,4 @@
-/* Patches of images, and the places of labels among logits, of every table. */
+/* Tests patches of images, and the ranks of labels among logits, on every table. */
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 

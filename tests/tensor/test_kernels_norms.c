@@ -1,4 +1,4 @@
-/* RMSNorm and LayerNorm of every table against their equations; gradients against differences. */
+/* Tests RMSNorm and LayerNorm of every table against their equations, and gradients against differences. */
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 
@@ -124,7 +124,7 @@ typedef struct loss_data {
   int varied; /* 0: x, 1: w, 2: b */
 } loss_data;
 
-/* sum of dy * norm(x), computed by the double table. */
+/* Returns the sum of dy * norm(x), computed by the double table. */
 static double norm_loss(const double *values, const void *data) {
   const loss_data *d = data;
   const ch_kernels *kernels = ch_kernels_for(CH_F64, CH_ISA_PLAIN);
@@ -196,7 +196,7 @@ static void call_layernorm_backward(const ch_kernels *kernels, void *const *in, 
                               out[4], false, scratch);
 }
 
-/* |a| + |b| for the error bound of an accumulated value. */
+/* Computes |a| + |b| for the error bound of an accumulated value. */
 static double *magnitudes(int64_t n, const double *a, const double *b, double factor) {
   double *sum = zeros(n);
   for (int64_t i = 0; i < n; i++) sum[i] = factor * (fabs(a[i]) + fabs(b[i]));

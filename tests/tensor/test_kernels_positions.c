@@ -1,4 +1,4 @@
-/* Rotary positions and embedding rows of every table against their equations. */
+/* Tests rotary positions and embedding rows of every table against their equations. */
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 

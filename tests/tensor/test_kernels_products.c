@@ -1,10 +1,10 @@
-/* Matrix-vector and tile products of every table, all small sizes and strides. */
+/* Tests matrix-vector and tile products of every table, in all small sizes and strides. */
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 
 /* --- gemv ----------------------------------------------------------------------------------------------- */
 
-/* Ways to multiply by weights of BF16, of which a table need not have all. */
+/* Ways to multiply by weights in BF16. A table need not have all of them. */
 typedef enum gemv_way { PLAIN, PAIRS, SPLIT, SPLIT_HALVES, WAYS } gemv_way;
 
 typedef struct gemv_case {
@@ -18,7 +18,7 @@ static bool has_way(const ch_kernels *kernels, gemv_way way) {
   return way == PLAIN || (way == PAIRS ? kernels->gemv_bf16 != NULL : kernels->gemv_split != NULL);
 }
 
-/* Memory for rows laid out anew. */
+/* Returns memory for rows in another layout. */
 static void *lines(size_t bytes) {
   void *room = aligned_alloc(64, bytes + 64);
   assert_non_null(room);
@@ -152,7 +152,7 @@ static void multiply(const ch_kernels *kernels, gemv_way way, int64_t rows, int6
     kernels->gemv(all_threads(), rows, in, x->x, dtype, count, products, false);
 }
 
-/* Every way in which a table multiplies, with its rows of x and its weights. */
+/* Tests every way in which a table multiplies, with its layout of x and its weights. */
 enum { MOST_ROWS = 33, IN = 1500, OUT = 53 };
 
 typedef struct gemv_setting {
@@ -189,7 +189,7 @@ static void for_all_ways(void (*check)(const gemv_setting *setting)) {
   free(x), free(w), free(room);
 }
 
-/* Bit for bit: batches of sequences rest on it. */
+/* Compares bit for bit, because batches of sequences rely on it. */
 static void check_rows_alone(const gemv_setting *s) {
   static float together[MOST_ROWS * OUT], alone[OUT];
   for (int64_t rows = 1; rows <= MOST_ROWS; rows++) {
@@ -207,7 +207,8 @@ static void a_row_of_a_product_does_not_depend_on_the_rows_beside_it(void **stat
   for_all_ways(check_rows_alone);
 }
 
-/* Matrices of different sizes, in another order than in memory, with and without biases; bit for bit again. */
+/* Multiplies matrices of different sizes, in another order than in memory, with and without biases, again bit
+   for bit. */
 static void check_products_alone(const gemv_setting *s) {
   enum { COUNT = 4 };
   static const int64_t first[COUNT] = {21, 20, 0, 23}, outs[COUNT] = {2, 1, 20, 30};

@@ -1,5 +1,5 @@
-/* States quantised in blocks of 32: what is written is nearest to what was given, and what is read is what was
-   written. */
+/* Tests states quantised in blocks of 32: stored values are the nearest to the given ones, and reading
+ * returns the stored values. */
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 
@@ -12,7 +12,7 @@ static double half_value(const unsigned char *p) {
   return exponent ? sign * ldexp(1024 + fraction, exponent - 25) : sign * ldexp(fraction, -24);
 }
 
-/* A block by ggml's definition; returns its scale. */
+/* Decodes a block by ggml's definition; returns its scale. */
 static double decode(ch_dtype dtype, const unsigned char *block, double y[BLOCK_VALUES]) {
   double scale = half_value(block);
   for (int i = 0; i < BLOCK_VALUES; i++) {
@@ -26,7 +26,7 @@ static double decode(ch_dtype dtype, const unsigned char *block, double y[BLOCK_
 
 static const ch_dtype types[] = {CH_Q8_0, CH_Q4_0};
 
-/* Rows of magnitudes from tiny to large, one of them all zeros. */
+/* Fills in rows of magnitudes from tiny to large, one of them all zeros. */
 static void fill(double *x, int64_t rows, int64_t n) {
   ch_random random;
   ch_random_seed(&random, 3, 0);
@@ -35,7 +35,8 @@ static void fill(double *x, int64_t rows, int64_t n) {
       x[r * n + i] = r == 2 ? 0 : (double)(float)(ch_random_normal(&random) * pow(10, (double)(r % 9) - 5));
 }
 
-/* The sum of squared errors of the 4-bit block whose scale puts the value of largest magnitude at -8. */
+/* Returns the sum of squared errors of the 4-bit block whose scale puts the value of largest magnitude at
+   -8. */
 static double plain_error(const double *x) {
   double extreme = 0, sum = 0;
   for (int i = 0; i < BLOCK_VALUES; i++)

@@ -1,4 +1,5 @@
-/* Softmax cross entropy and AdamW of every table against their equations; the gradient against differences. */
+/* Tests softmax cross entropy and AdamW of every table against their equations, and the gradient against
+ * differences. */
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 
@@ -25,7 +26,8 @@ static void call_cross_entropy(const ch_kernels *kernels, void *const *in, void 
   assert_memory_equal(out[1], out[2], (size_t)c->rows * ch_dtype_size(kernels->dtype));
 }
 
-/* Expected loss and gradient of one row: -sum of the target's shares times log probabilities. */
+/* Returns the expected loss and gradient of one row: the loss is -sum of the target's shares times log
+   probabilities. */
 static double row_loss(int64_t n, const double *x, int32_t target, double smoothing, double scale,
                        double *gradient) {
   double max = x[0], sum = 0, loss = 0;

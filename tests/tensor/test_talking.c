@@ -1,8 +1,8 @@
-/* Talking-heads attention, forward and backward: against naive attention in double, for all tables, shapes, masks and
- * state types. */
+/* Tests talking-heads attention, forward and backward, against naive attention in double, for all tables,
+ * shapes, masks and state types. */
 #include "tensor/attend_testing.h"
 
-/* Results of one query for all heads and tokens: [heads, tokens] each. */
+/* The results of one query for all heads and tokens: [heads, tokens] each. */
 typedef struct pair_tables {
   double *scores, *weights, *mixed, *size, *dmixed, *dmixed_size, *dweights, *dweights_size, *dlogits,
       *dlogits_size;
@@ -10,7 +10,8 @@ typedef struct pair_tables {
 
 enum { PAIR_TABLES = sizeof(pair_tables) / sizeof(double *), GRADIENTS = 5 };
 
-/* A case, its mixes (NULL: off), and what is expected. Gradients: of q, k, v, the mix of logits, that of weights. */
+/* A case, its mixes (NULL: off), and the expected results. Gradients are those of q, k, v, the mix of logits
+   and the mix of weights. */
 typedef struct talking_case {
   attend_data *d;
   int64_t heads;
@@ -23,7 +24,8 @@ static double entry(const double *mix, int64_t heads, int64_t i, int64_t j) {
   return mix ? mix[i * heads + j] : i == j;
 }
 
-/* Scores, weights and mixed weights of query i; returns the largest error of a logit in units of eps. */
+/* Computes scores, weights and mixed weights of query i. Returns the largest error of a logit in units of
+   eps. */
 static double expect_weights(const talking_case *t, int64_t s, int64_t i, const pair_tables *p) {
   const attend_data *d = t->d;
   int64_t heads = t->heads, tokens = d->tokens, keys = d->past[s] + d->shape.queries;
@@ -91,7 +93,7 @@ static void add_to(talking_case *t, int which, int64_t at, double value, double 
   t->bound[which][at] += fabs(bound);
 }
 
-/* Everything query i adds to the gradients. (Row of a state: tokens are those of the pass.) */
+/* Adds query i's part to all gradients. (Row of a state: tokens are those of the pass.) */
 static void expect_gradients(talking_case *t, int64_t s, int64_t i, const pair_tables *p, double error) {
   const attend_data *d = t->d;
   const attend_case *c = &d->shape;
@@ -213,7 +215,7 @@ static void run_forward(const talking_case *t, const ch_kernels *kernels, ch_att
   close_scratch(&scratch, describe(&t->d->shape));
 }
 
-/* Every sequence of a batch gets, bit for bit, what it gets alone. */
+/* Checks that every sequence of a batch gets, bit for bit, what it gets alone. */
 static void check_alone(const talking_case *t, const ch_kernels *kernels, const ch_attend *batch,
                         const mix_values *m) {
   const attend_data *d = t->d;
@@ -272,7 +274,7 @@ static void check_forward(ch_random *random, attend_case c, int mixes) {
   free_case(&t);
 }
 
-/* The requested gradients, and those added to 0.5 (bits as GRADIENTS). */
+/* The requested gradients, and those to add to 0.5 (bits as GRADIENTS). */
 typedef struct backward_mode {
   int wanted, accumulate;
 } backward_mode;
@@ -393,7 +395,7 @@ static void gradients_of_random_shapes_and_masks_are_right(void **state) {
   }
 }
 
-/* More keys than stored logits: the others are computed again. */
+/* There are more keys than stored logits; the others are computed again. */
 static void long_texts_are_right(void **state) {
   (void)state;
   ch_random random;

@@ -1,4 +1,5 @@
-/* A team with fewer workers than threads computes the same bits: products, sums over rows, attention. */
+/* Tests that a team with fewer workers than threads computes the same bits: products, sums over rows,
+ * attention. */
 #include <stdlib.h>
 
 #include "kernel_testing.h"

@@ -1,4 +1,5 @@
-/* The trainer against a plain one and against a reference; what it writes is a tokenizer that works. */
+/* Tests the tokenizer trainer against a plain one and against a reference, and that its output is a tokenizer
+ * that works. */
 #include "text_test.h"
 
 #include <jansson.h>
@@ -13,7 +14,8 @@ static ch_split gpt2_split(void) {
   return split;
 }
 
-/* Tokens as byte strings, words as lists of tokens: everything counted anew for every merge. */
+/* A plain trainer: tokens are byte strings, words are lists of tokens, and everything is counted anew for
+   every merge. */
 enum { MOST_TOKENS = 420, MOST_WORDS = 400, LONGEST = 48 };
 typedef struct plain_trainer {
   unsigned char bytes[MOST_TOKENS][LONGEST + 1]; /* the first is the length */
@@ -130,7 +132,7 @@ static void merges_are_those_of_a_plain_trainer(void **state) {
   }
 }
 
-/* Of more than two chunks. */
+/* Returns a text of more than two chunks. */
 static ch_text long_text(ch_random *random) {
   ch_text text = {0}, piece = {0};
   while (text.size < (9u << 20)) {
@@ -206,13 +208,13 @@ static void count_file(ch_word_counts *counts, const char *path, const ch_text_s
   ch_split_free(&split);
 }
 
-/* The start of a character at or behind `place`. */
+/* Returns the start of a character at or after `place`. */
 static size_t next_character(const ch_text *text, size_t place) {
   while (place < text->size && ((unsigned char)text->data[place] & 0xc0) == 0x80) place++;
   return place;
 }
 
-/* As if a border between documents stood where each span is. */
+/* Spans are left out as if there were a border between documents. */
 static void words_that_are_left_out_are_not_counted(void **state) {
   (void)state;
   char *directory = new_directory();

@@ -1,4 +1,5 @@
-/* Token files: every document on one side, batches at random access, packed windows, damaged files. */
+/* Tests token files: every document is on one side, batches have random access, windows are packed, damaged
+ * files are refused. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +17,7 @@
 
 enum { DOCUMENTS = 400, LENGTH = 32 };
 
-/* A byte-level tokenizer without merges: ids are bytes, and one end token. */
+/* Creates a byte-level tokenizer without merges: ids are bytes, and there is one end token. */
 static ch_tokenizer *byte_tokenizer(void) {
   ch_text json = {0};
   ch_text_puts(
@@ -50,7 +51,7 @@ static char *text_path, *out_path;
 static ch_tokenizer *tokenizer;
 static ch_error error;
 
-/* Document k is "k:" and k%13+1 times the word of its number. */
+/* Writes document k as "k:" and k%13+1 times the word of its number. */
 static size_t write_document(char *buffer, int k) {
   size_t size = (size_t)sprintf(buffer, "%d:", k);
   for (int i = 0; i < k % 13 + 1; i++) size += (size_t)sprintf(buffer + size, " w%d", k);
@@ -191,7 +192,7 @@ static void packed_windows_keep_documents_apart(void **state) {
   ch_corpus_close(corpus);
 }
 
-/* Without the syncing of ch_write_file: there are hundreds. */
+/* Overwrites a file without the fsync of ch_write_file, because there are hundreds. */
 static void overwrite(const char *data, size_t size) {
   FILE *file = fopen(out_path, "wb");
   assert_non_null(file);
@@ -285,7 +286,8 @@ static void impossible_texts_and_options_are_explained(void **state) {
   ch_corpus_close(corpus);
 }
 
-/* One document, longer than a part that is encoded at a time: the tail validates, and no id is lost. */
+/* The only document is longer than a part that is encoded at a time: its tail validates, and no id is
+   lost. */
 static void a_single_long_document_is_cut_at_its_tail(void **state) {
   (void)state;
   ch_text text = {0};
@@ -306,7 +308,7 @@ static void a_single_long_document_is_cut_at_its_tail(void **state) {
   ch_text_free(&text);
 }
 
-/* "abab...": two letters, and ends of lines and documents that are few. */
+/* The text is "abab...": two letters, with few ends of lines and documents. */
 static void the_entropy_is_that_of_single_tokens(void **state) {
   (void)state;
   enum { LINES = 4000, PAIRS = 50 };

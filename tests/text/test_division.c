@@ -1,5 +1,5 @@
-/* Which parts of texts train and which validate: what is left out of a tokenizer's training is what the models never
-   see. */
+/* Tests the division of texts into training and validation: a tokenizer's training leaves out exactly what
+ * the models never see. */
 #include "text_test.h"
 
 #include <math.h>
@@ -28,8 +28,8 @@ static void end(scene *s) {
   remove_directory(s->directory);
 }
 
-/* Goes through both texts. Returns how many bytes validate; each part follows the one before and is whole characters,
-   and the spans are the parts that validate. */
+/* Iterates over both texts and checks that each part follows the previous one in whole characters and that
+   the spans are the validation parts. Returns the bytes of validation. */
 static size_t check(const scene *s, const ch_corpus_options *options, size_t *all) {
   ch_error error;
   ch_division division;
@@ -101,7 +101,8 @@ static void of_many_documents_whole_ones_validate(void **state) {
   for (int i = 0; i < 2; i++) ch_text_free(&texts[i]);
 }
 
-/* The share of the bytes that validate, in percent, of documents of `sizes`; those with equal `kinds` are equal. */
+/* Returns the share of validation bytes, in percent, for documents of `sizes`; those of equal `kinds` are
+   equal. */
 static double share_of(int count, const int *sizes, const int *kinds, double validation) {
   scene s;
   size_t all;

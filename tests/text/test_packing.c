@@ -1,4 +1,4 @@
-/* Best-fit packing and the splitting of texts into documents. */
+/* Tests best-fit packing and the splitting of texts into documents. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -55,7 +55,8 @@ static ch_status collect(void *context, const int32_t *window, int64_t length, c
   return CH_OK;
 }
 
-/* Document k is k, k, …, k, END. Every id must come out once, and no document that fits a window may be cut. */
+/* Document k is k, k, …, k, END. Every id must come out once, and no document that fits into a window may be
+   cut. */
 static void documents_that_fit_are_never_cut(void **state) {
   (void)state;
   static packed out;

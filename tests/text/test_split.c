@@ -1,5 +1,5 @@
-/* Words: the hand-written scanners against the regexes they replace; merges against the plain algorithm; normal
- * forms piece by piece against the whole. */
+/* Tests words: the hand-written scanners against the regexes they replace, merges against the plain
+ * algorithm, and normal forms in pieces against the whole. */
 #include "text_test.h"
 
 #include <utf8proc.h>
@@ -117,7 +117,7 @@ static void find(const char *pattern, const char *text, bool slow, size_t *begin
   ch_regex_scratch_close(&scratch);
 }
 
-/* Each right value is what the package tokenizers 0.23.3 matches. */
+/* Each expected value is what the package tokenizers 0.23.3 matches. */
 static void patterns_mean_what_they_mean_to_oniguruma(void **state) {
   (void)state;
   const struct {
@@ -156,7 +156,7 @@ static void patterns_mean_what_they_mean_to_oniguruma(void **state) {
   }
 }
 
-/* A pattern of the parts that both libraries read alike, most often. */
+/* Returns a pattern, mostly of parts that both libraries interpret equally. */
 static void random_pattern(ch_random *random, ch_text *pattern) {
   static const char *const atoms[] = {"a",
                                       " ",
@@ -192,8 +192,8 @@ static void random_pattern(ch_random *random, ch_text *pattern) {
   }
 }
 
-/* PCRE2 serves only where it knows the characters that Oniguruma knows: Debian 13 has Unicode 16 in one and 15 in the
-   other. */
+/* Returns true if PCRE2 is used. It is used only if it knows the characters that Oniguruma knows: in Debian
+   13 one has Unicode 16 and the other 15. */
 static bool is_fast(const char *pattern) {
   ch_regex *regex;
   ch_error error;
@@ -274,7 +274,7 @@ static void a_pattern_that_takes_too_long_is_an_error(void **state) {
   ch_regex_scratch_close(&scratch);
 }
 
-/* The pair of lowest rank, the leftmost first, by looking at all of them every time. */
+/* Merges the pair of lowest rank, the leftmost first, after looking at all pairs every time. */
 static size_t merge_plainly(const ch_merges *merges, int32_t *ids, size_t count) {
   for (;;) {
     const ch_merge *best = NULL;

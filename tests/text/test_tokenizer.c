@@ -1,4 +1,5 @@
-/* Tokenizers against the ids of Hugging Face's tokenizers and SentencePiece, on small vocabularies that are here. */
+/* Tests tokenizers against the ids of Hugging Face's tokenizers and SentencePiece, on small vocabularies in
+ * tests/data. */
 #include "text_test.h"
 
 #include <jansson.h>
@@ -12,7 +13,7 @@ static json_t *load_json(const char *path) {
   return json;
 }
 
-/* The base tokenizer with some of its parts replaced. */
+/* Returns the base tokenizer with some of its parts replaced. */
 static ch_tokenizer *patched(const char *base, const json_t *patch) {
   char path[256];
   snprintf(path, sizeof path, HERE "%s.json", base);

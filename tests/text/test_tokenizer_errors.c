@@ -1,9 +1,10 @@
-/* Broken and hostile tokenizer files: each is refused with one sentence that says what is wrong. */
+/* Tests broken and hostile tokenizer files: each is refused with a one-sentence message that says what is
+ * wrong. */
 #include "text_test.h"
 
 #include <math.h>
 
-/* A small whole tokenizer.json, with one part after another put in. */
+/* Parts of a small, complete tokenizer.json; tests replace one after another. */
 #define VOCAB "\"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2, \"<unk>\": 3}"
 #define MERGES "\"merges\": [\"a b\"]"
 #define MODEL(more) "\"model\": {\"type\": \"BPE\", " VOCAB ", " MERGES more "}"

@@ -1,13 +1,13 @@
-/* Parts of a tokenizer.json on texts where other programs were reported to differ. Ids are those of the package
- * tokenizers 0.23.3, except where the names of tests say otherwise. */
+/* Tests parts of a tokenizer.json on texts where other programs were reported to differ. Ids are those of the
+ * package tokenizers 0.23.3, except where the names of tests say otherwise. */
 #include "text_test.h"
 
 #include "base/json.h"
 #include "base/utf8.h"
 #include "text/byte_level.h"
 
-/* A byte-level tokenizer: token 0 to 255 is that byte, then come words, NULL-terminated. `parts` are its other
-   members. */
+/* Returns a byte-level tokenizer: tokens 0 to 255 are bytes, followed by words, NULL-terminated. `parts` are
+   its other members. */
 static ch_tokenizer *tokenizer_of(const char *parts, const char *const *words) {
   ch_text json = {0}, piece = {0};
   ch_tokenizer *tokenizer;
@@ -96,7 +96,7 @@ static void split_behaviours_count_empty_matches(void **state) {
   }
 }
 
-/* Falcon's. */
+/* Falcon has these. */
 static void pre_tokenizers_after_byte_level_see_its_alphabet(void **state) {
   (void)state;
   static const char *const words[] = {"!?", " ab", "123", NULL};
@@ -112,7 +112,7 @@ static void pre_tokenizers_after_byte_level_see_its_alphabet(void **state) {
   ch_tokenizer_free(tokenizer);
 }
 
-/* llama.cpp writes them so too; the package decodes "café" to one byte less. */
+/* llama.cpp writes them this way too; the package decodes "café" to one byte less. */
 static void added_tokens_are_decoded_as_they_are_written(void **state) {
   (void)state;
   ch_tokenizer *tokenizer = tokenizer_of(
@@ -154,7 +154,7 @@ static void added_tokens_share_white_space_as_there(void **state) {
   }
 }
 
-/* They are ordered in steps as many as there are marks, or a test of this size would not end. */
+/* Ordering takes as many steps as there are marks; otherwise a test of this size would not end. */
 static void a_million_marks_are_ordered(void **state) {
   (void)state;
   enum { PAIRS = 500000 };

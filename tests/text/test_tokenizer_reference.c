@@ -1,4 +1,4 @@
-/* Real tokenizers against the reference encodings of the shared data, where they are present. */
+/* Tests real tokenizers against the reference encodings in the shared data, if they exist. */
 #include "text_test.h"
 
 #include <jansson.h>
@@ -7,7 +7,7 @@
 #define MODELS SHARED_DATA "/data/models/"
 #define REFERENCE SHARED_DATA "/data/reference/"
 
-/* Texts between the separators of INP against the lines of ids of OUT. */
+/* Compares texts between the separators of INP with the lines of ids of OUT. */
 static void check_pairs(const char *path, const char *inp, const char *out) {
   SKIP_UNLESS(path);
   ch_tokenizer *tokenizer = open_tokenizer(path);
@@ -125,7 +125,7 @@ static void ends_are_those_of_the_models(void **state) {
   }
 }
 
-/* The ids of llama2.c's sample text decode to what its page shows. */
+/* Checks that the ids of llama2.c's sample text decode to the text on its page. */
 static void stories260K_text_round_trips(void **state) {
   (void)state;
   SKIP_UNLESS(MODELS "stories260K/tok512.bin");

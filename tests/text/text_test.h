@@ -51,14 +51,14 @@ static inline void encode(const ch_tokenizer *tokenizer, const char *text, size_
   ASSERT_OK(ch_tokenizer_encode(tokenizer, text, size, flags, ids, &error));
 }
 
-/* A fresh directory under /tmp. */
+/* Creates a new directory under /tmp. */
 static inline char *new_directory(void) {
   char name[] = "/tmp/crosshead-text-XXXXXX";
   assert_non_null(mkdtemp(name));
   return strdup(name);
 }
 
-/* Removes it with all that is in it, and frees its name. */
+/* Removes it with all its contents, and frees its name. */
 static inline void remove_directory(char *directory) {
   char command[64];
   snprintf(command, sizeof command, "rm -rf '%s'", directory);
@@ -73,7 +73,7 @@ static inline char *write_beside(const char *directory, const char *name, const 
   return path;
 }
 
-/* Random text of pieces that are interesting to tokenizers; broken UTF-8 where `broken`. */
+/* Returns random text of pieces that tokenizers treat specially, with invalid UTF-8 if `broken`. */
 static inline void random_text(ch_random *random, size_t pieces, int broken, ch_text *text) {
   static const char *const parts[] = {"a",
                                       "b",

@@ -1,4 +1,4 @@
-/* Ranks that are threads of one process: a transport for tests that need no launcher. */
+/* Ranks that are threads of one process: a transport for tests without a launcher. */
 #ifndef TESTS_TRAIN_RANK_THREADS_H
 #define TESTS_TRAIN_RANK_THREADS_H
 
@@ -17,7 +17,7 @@ typedef struct letter {
   char data[];
 } letter;
 
-/* Letters in the order in which they were posted. */
+/* Messages in the order in which they were sent. */
 typedef struct post {
   pthread_mutex_t lock;
   letter *first, **last;
@@ -29,7 +29,7 @@ typedef struct post_office {
   int rank;
 } post_office;
 
-/* Something to receive: from one rank, or for a gather from all others. */
+/* A message to receive: from one rank or, for a gather, from all others. */
 typedef struct wish {
   int from, tag; /* from: -1 = everybody, into `data` + rank * bytes */
   char *data;
@@ -156,7 +156,7 @@ static inline void *start_rank_thread(void *self) {
   return NULL;
 }
 
-/* Runs `run` in `count` threads, and checks that no message is left over. */
+/* Runs `run` in `count` threads, and checks that no message is left. */
 static inline void run_ranks(int count, void (*run)(rank_thread *self), void *context) {
   post all = {.lock = PTHREAD_MUTEX_INITIALIZER, .count = count};
   rank_thread self[MOST_RANKS];

@@ -1,5 +1,5 @@
-/* Data of several ranks, brought together: in the order of ranks whatever their speed, and with nothing on its way
-   after a failure. */
+/* Tests the collection of data from several ranks: it is in the order of ranks whatever their speed, and no
+ * message is left after a failure. */
 #include "training.h"
 
 #include <sched.h>
@@ -24,7 +24,7 @@ typedef struct taker {
   int rank;
 } taker;
 
-/* In some order or another the sum has other bits. */
+/* Returns values whose sum has other bits in another order. */
 static double value_of(int piece, int rank) {
   return 1.0 / (1 + piece * MOST_RANKS + rank);
 }
@@ -33,7 +33,7 @@ static size_t size_of(int piece, int rank) {
   return sizeof(double) * (size_t)(1 + (piece + rank) % (MOST / (int)sizeof(double)));
 }
 
-/* All numbers of a piece are the same: the announced size is the one that arrives. */
+/* All numbers of a piece are equal, which shows that the announced size arrives. */
 static ch_status take(void *context, const void *data, size_t bytes, ch_error *error) {
   const taker *t = context;
   const double *values = data;
@@ -47,7 +47,7 @@ static bool stops(void *shared) {
   return ch_shared_stops(shared);
 }
 
-/* Every third piece is of the last rank but one alone, as where work does not go round. */
+/* Every third piece comes from the last rank alone, as if work were not evenly divided. */
 static int givers_of(int piece, int count) {
   return piece % 3 == 2 && count > 1 ? count - 1 : count;
 }

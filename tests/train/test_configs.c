@@ -1,4 +1,4 @@
-/* The ready configurations of configs/: they load, train and say in their names what they are. */
+/* Tests the ready configurations of configs/: they load and train, and their names are right. */
 #include "training.h"
 #include "config_file/config_json.h"
 

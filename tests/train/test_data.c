@@ -1,4 +1,4 @@
-/* Prepared text: it is written, found again, written anew, and refused. */
+/* Tests prepared text: it is written, found again, rewritten, and refused. */
 #define _GNU_SOURCE
 #include "training.h"
 
@@ -60,7 +60,7 @@ static struct stat stat_of(const scene *s, const char *name) {
   return info;
 }
 
-/* Opens, checks that all went well, and gives the fingerprint. */
+/* Opens the data, checks that this succeeds, and returns the fingerprint. */
 static void open_and_close(const ch_data_options *options, char fingerprint[64]) {
   ch_data data;
   assert_ok(ch_data_open(options, &data, &failure));
@@ -240,7 +240,7 @@ static void a_tokenizer_is_trained_when_none_is_given(void **state) {
   assert_string_not_equal(first, second);
 }
 
-/* Documents that have a word of their own each, twenty times. */
+/* Writes documents that each repeat a word of their own twenty times. */
 static void write_words(const char *path, int documents, const char *separator) {
   ch_text text = {0};
   for (int d = 0; d < documents; d++) {
@@ -251,7 +251,7 @@ static void write_words(const char *path, int documents, const char *separator) 
   ch_text_free(&text);
 }
 
-/* How many of those words the tokenizer in `directory` has as one token. */
+/* Returns how many of those words are one token in the tokenizer of `directory`. */
 static int words_known(const char *directory, int documents) {
   ch_tokenizer *trained = NULL;
   int known = 0;
@@ -268,7 +268,8 @@ static int words_known(const char *directory, int documents) {
   return known;
 }
 
-/* Of each word that only the validation part has, a token would be predicted that was never seen. */
+/* If the tokenizer learned words that only the validation part has, models would have to predict tokens they
+   have never seen. */
 static void a_tokenizer_learns_from_the_training_part_alone(void **state) {
   enum { WORDS = 100 };
   scene *s = *state;

@@ -1,4 +1,4 @@
-/* Initial weights: distribution, independence of threads and of other tensors. */
+/* Tests initial weights: their distribution, and that they do not depend on threads or on other tensors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 
 enum { ROWS = 700, COLUMNS = 300, COUNT = ROWS * COLUMNS };
 
-/* The values a tensor `name` of COUNT elements gets among `others` other tensors. */
+/* Returns the values that a tensor `name` of COUNT elements gets among `others` other tensors. */
 static float *initial(const char *name, uint64_t seed, int others) {
   ch_params params = {0};
   ch_tensor tensors[8] = {0};

@@ -1,4 +1,5 @@
-/* AdamW on a parameter set against its equations in double; norms; finding what is not finite. */
+/* Tests AdamW on a parameter set against its equations in double, norms, and the search for values that are
+ * not finite. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +25,7 @@ static ch_status create_set(ch_parameter_set *set, const ch_params *params, cons
   return ch_parameter_set_create_part(set, params, kernels, 0, 1, NULL, error);
 }
 
-/* w, m, v of one value after a step, straight from the paper (decoupled decay). */
+/* Updates w, m and v of one value by the paper's equations (decoupled decay). */
 static void reference_step(double *w, double *m, double *v, double g, int step, double lr, double decay) {
   const double beta1 = 0.8, beta2 = 0.99, eps = 1e-6;
   *m = beta1 * *m + (1 - beta1) * g;
@@ -91,7 +92,8 @@ static void a_tensor_learns_at_its_own_share_of_the_rate_and_decays_at_the_rate(
   check_dtype(CH_F32, 3, 1e-6);
 }
 
-/* Without gradients a step is decay alone, lr * 0.3 of what a matrix differs from the identity: each of a rank 3. */
+/* Without gradients a step is only decay, lr * 0.3 of a matrix's difference from the identity. Each rank has
+   3 matrices. */
 static void maps_of_heads_decay_to_the_identity(void **state) {
   (void)state;
   enum { HEADS = 3, DIM = 4 };

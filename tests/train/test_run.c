@@ -1,4 +1,5 @@
-/* Whole runs: their files, interruption, SIGKILL, failing disks, and logs without gaps or repetitions. */
+/* Tests whole runs: their files, interruption, SIGKILL, failing disks, and logs without gaps or
+ * repetitions. */
 #define _GNU_SOURCE
 #include "training.h"
 
@@ -71,7 +72,7 @@ static ch_status run(ch_trainer *trainer, const char *directory, bool resume, wa
   return ch_train_run(trainer, directory, resume, &events, error);
 }
 
-/* A trainer that has run to its end without anything happening to it. */
+/* Returns a trainer that has run to its end without interruption. */
 static ch_trainer *unbroken_run(const ch_train_options *options, const char *directory) {
   ch_trainer *trainer = make_trainer(options);
   watcher w = {0};
@@ -79,7 +80,8 @@ static ch_trainer *unbroken_run(const ch_train_options *options, const char *dir
   return trainer;
 }
 
-/* Every line is an object; steps 1 … steps appear once each and in order; so do `evaluations` evaluations. */
+/* Checks that every line is an object, and that steps 1 … steps and `evaluations` evaluations occur once each
+   and in order. */
 static void check_log(const char *directory, int steps, int evaluations) {
   char *text = read_whole(directory, CH_TRAIN_LOG);
   int64_t step = 0, evaluated = 0;
@@ -118,7 +120,7 @@ static void check_no_leftovers(const char *directory) {
   closedir(entries);
 }
 
-/* The exported model holds the trainer's weights. */
+/* Checks that the exported model has the trainer's weights. */
 static void check_model(const char *directory, const ch_trainer *trainer) {
   char *path = ch_path_join(directory, "model.safetensors");
   ch_safetensors file;
@@ -269,7 +271,7 @@ static ch_train_options killed_options(void) {
   return options;
 }
 
-/* The child process: continues a run in `directory`. */
+/* Continues a run in `directory`, in the child process. */
 static int child(const char *directory) {
   ch_train_options options = killed_options();
   ch_trainer *trainer = make_trainer(&options);

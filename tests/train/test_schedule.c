@@ -1,4 +1,4 @@
-/* Learning rates step by step, and the options' defaults, checks and JSON. */
+/* Tests learning rates step by step, and the options' defaults, checks and JSON. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -126,7 +126,7 @@ static void tokens_become_whole_steps(void **state) {
   assert_int_equal(ch_train_steps_for(&options, 43), 2);
 }
 
-/* Changes one option and expects a refusal that names it. */
+/* Changes one option and expects an error that names it. */
 #define REFUSED(change, named)                                                                               \
   do {                                                                                                       \
     ch_train_options options = some_options();                                                               \

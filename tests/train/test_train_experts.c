@@ -1,4 +1,4 @@
-/* Training mixtures of experts: loads, both ways of balancing, resuming, the log. */
+/* Tests training of mixtures of experts: loads, both ways of balancing, resuming, the log. */
 #include "training.h"
 
 #include "attention/registry.h"
@@ -8,7 +8,7 @@
 
 enum { EXPERTS = 5, ACTIVE = 2, LAYERS = 2 };
 
-/* Three layers, the first dense. */
+/* Returns a config of three layers, the first of them dense. */
 static ch_config mixture(ch_balance balance) {
   ch_config config = test_config();
   config.num_hidden_layers = 3;
@@ -45,7 +45,7 @@ static const ch_tensor *bias_in_layer(const ch_trainer *trainer, int layer) {
   return &ch_trainer_weights(trainer)[p];
 }
 
-/* Of a layer with experts, counted from the first of them. */
+/* Returns the bias of a layer with experts, counted from the first of them. */
 static const ch_tensor *bias_of(const ch_trainer *trainer, int layer) {
   return bias_in_layer(trainer, layer + 1);
 }
@@ -88,7 +88,7 @@ static void loads_are_those_of_all_batches_of_a_step_and_of_no_evaluation(void *
   ch_trainer_free(parts);
 }
 
-/* `layers` have experts. */
+/* Checks the biases of `layers` layers with experts. */
 static void check_biases(const ch_config *config, const int layers[LAYERS]) {
   ch_train_options options = test_options(3);
   options.lr = 0.1; /* the optimizer would be seen */
@@ -127,7 +127,8 @@ static void loads_belong_to_their_layer_where_one_between_is_dense(void **state)
   check_biases(&config, (int[]){0, 2});
 }
 
-/* Su 2025: by the imbalance over the root of its mean square, so that experts nearly at the mean hardly move. */
+/* By Su 2025, a bias moves by the imbalance over the root of its mean square, so that experts near the mean
+   hardly move. */
 static void a_bias_can_move_by_its_share_of_the_imbalance(void **state) {
   (void)state;
   ch_config config = mixture(CH_BALANCE_LOSS_FREE);
@@ -162,7 +163,8 @@ static float *weight_named(ch_trainer *trainer, const char *name) {
   return ch_trainer_weights(trainer)[p].data;
 }
 
-/* Every token has something in its first dimension, and expert 0 of every layer likes that. */
+/* Makes expert 0 of every layer the favourite: every token has something in its first dimension, which this
+   expert likes. */
 static void favour_an_expert(ch_trainer *trainer) {
   float *embedding = weight_named(trainer, "model.embed_tokens.weight");
   for (int v = 0; v < TEST_VOCABULARY; v++) embedding[v * 32] = 0.2f;
@@ -170,7 +172,7 @@ static void favour_an_expert(ch_trainer *trainer) {
   weight_named(trainer, "model.layers.2.mlp.gate.weight")[0] = 0.05f;
 }
 
-/* The largest share of any expert, averaged over the last ten of fifty steps. */
+/* Returns the largest share of any expert, averaged over the last ten of fifty steps. */
 static double largest_share(ch_balance balance, double coefficient) {
   ch_config config = mixture(balance);
   config.moe.aux_coefficient = coefficient;
@@ -219,7 +221,8 @@ static void the_balance_loss_moves_the_router_but_is_no_part_of_the_loss(void **
   ch_trainer_free(without);
 }
 
-/* Heads that tokens choose have such a loss too: the number of active heads per layer where probabilities are even. */
+/* The choice of heads has such a loss too: it is the number of active heads per layer if probabilities are
+   even. */
 static void choices_of_heads_are_balanced_in_the_same_way(void **state) {
   (void)state;
   enum { CHOSEN = 2 };

@@ -1,4 +1,5 @@
-/* Training on images: batches at random access, runs that learn, and runs that go on with the same bits. */
+/* Tests training on images: batches with random access, runs that learn, and runs that resume with the same
+ * bits. */
 #include "training.h"
 
 #include "config_file/config_json.h"
@@ -6,7 +7,7 @@
 
 #define SHAPES TEST_DATA "/images"
 
-/* A small Vision Transformer for the drawn shapes of 12 x 12. */
+/* Returns a small Vision Transformer for the drawn shapes of 12 x 12. */
 static ch_config vit_config(const char *attention) {
   ch_config config;
   ch_error error = {0};

@@ -1,4 +1,5 @@
-/* The trainer: parity with transformers, learning, equivalent ways to cut a step, resuming, numbers gone wrong. */
+/* Tests the trainer: parity with transformers, learning, equivalent ways to divide a step, resuming, and
+ * values that are not finite. */
 #define _GNU_SOURCE
 #include "training.h"
 
@@ -38,14 +39,14 @@ static void read_losses(const char *directory, double losses[10]) {
   free(text);
 }
 
-/* The reference's embedding has a padding token, 0, whose row gets no gradient: it only decays. */
+/* The reference's embedding has a padding token, 0. Its row gets no gradient and only decays. */
 static void undo_padding_gradient(ch_trainer *trainer, float *row) {
   const ch_tensor *embedding = &ch_trainer_weights(trainer)[0];
   for (int64_t i = 0; i < embedding->shape[1]; i++) row[i] -= (float)(0.01 * 0.1) * row[i];
   memcpy(embedding->data, row, (size_t)embedding->shape[1] * sizeof *row);
 }
 
-/* Ten AdamW steps from the reference's weights: every loss and every weight afterwards. */
+/* Checks ten AdamW steps from the reference's weights: every loss, and every weight afterwards. */
 static void check_reference(const char *name) {
   char directory[512], path[600];
   snprintf(directory, sizeof directory, "%s/reference/%s", TEST_DATA, name);
@@ -127,7 +128,7 @@ static void the_loss_starts_at_the_uniform_one_and_falls(void **state) {
   ch_trainer_free(trainer);
 }
 
-/* Bytes of a real text as tokens. */
+/* Returns the bytes of a real text as tokens. */
 static ch_status bytes_of_text(void *context, int64_t first, ch_batch *batch, ch_error *error) {
   (void)error;
   const char *text = context;
@@ -178,8 +179,8 @@ static void assert_nearly_same(const ch_trainer *a, const ch_trainer *b, double 
   }
 }
 
-/* In double, so that a wrong weighting cannot hide behind rounding. Documents make the numbers of predicted tokens
-   differ from part to part. */
+/* Trains in double, so that rounding cannot hide a wrong weighting. Documents make the numbers of predicted
+   tokens differ between parts. */
 static void batches_accumulation_and_micro_batches_give_one_result(void **state) {
   (void)state;
   ch_train_options whole = test_options(3);
@@ -244,7 +245,7 @@ static void documents_kept_apart_change_the_loss(void **state) {
   ch_trainer_free(b);
 }
 
-/* Length of the difference of all weights (in double). */
+/* Returns the length of the difference of all weights (in double). */
 static double distance(const ch_trainer *a, const ch_trainer *b) {
   const ch_params *params = ch_trainer_params(a);
   double sum = 0;
@@ -321,7 +322,7 @@ static void a_resumed_run_equals_an_unbroken_one_to_the_last_bit(void **state) {
   remove_directory(directory);
 }
 
-/* Resumes the checkpoint at `path` with these and expects a refusal that has `part` in it. */
+/* Resumes the checkpoint at `path` with these options and expects an error that contains `part`. */
 static void refuse(const char *path, const ch_config *config, const ch_train_options *options,
                    const ch_batch_source *source, const char *part) {
   ch_trainer *trainer;

@@ -1,4 +1,4 @@
-/* Training with products of BF16: near training in F32, and as repeatable. */
+/* Tests training with products in BF16: it is close to training in F32, and as repeatable. */
 #define _GNU_SOURCE
 #include "training.h"
 
@@ -12,7 +12,7 @@ static ch_train_options bf16_options(int64_t steps) {
   return options;
 }
 
-/* The mean loss of the last steps. */
+/* Returns the mean loss of the last steps. */
 static double tail_of(ch_dtype dtype, uint64_t seed) {
   ch_train_options options = test_options(STEPS);
   options.dtype = dtype;
@@ -71,7 +71,7 @@ static void a_resumed_run_equals_an_unbroken_one_to_the_last_bit(void **state) {
   remove_directory(directory);
 }
 
-/* Weights are rounded once per step, however many passes it has; the loss is that of the rounded ones. */
+/* Weights are rounded once per step, however many passes it has; the loss is that of the rounded weights. */
 static void micro_batches_and_accumulation_give_nearly_one_result(void **state) {
   (void)state;
   ch_train_options whole = bf16_options(3);

@@ -1,4 +1,4 @@
-/* The files that a failed attempt to train deletes, and those that it leaves. */
+/* Tests which files a failed attempt to train deletes, and which it leaves. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -21,14 +21,14 @@
 
 enum { TEST_VOCABULARY = 97, TEST_CONTEXT = 48, TEST_VALIDATION = 5 };
 
-/* Runs a call whose last argument is `&failure` and prints its message when it fails. */
+/* Runs a call whose last argument is `&failure`, and prints its message if it fails. */
 #define assert_ok(call)                                                                                      \
   do {                                                                                                       \
     ch_error failure = {0};                                                                                  \
     if ((call) != CH_OK) fail_msg("%s: %s", #call, failure.message);                                         \
   } while (0)
 
-/* A config of two layers, 4 query and 2 key-value heads. */
+/* Returns a config of two layers, with 4 query and 2 key-value heads. */
 static inline ch_config test_config(void) {
   ch_config config;
   ch_error error = {0};
@@ -54,8 +54,8 @@ static inline ch_config test_config_with_experts(ch_balance balance) {
   return config;
 }
 
-/* Sequence `index` of the synthetic text: arithmetic progressions in a random order, so that there is something to
-   learn. Every third sequence is two documents. */
+/* Writes sequence `index` of the synthetic text: arithmetic progressions in a random order, so that there is
+   something to learn. Every third sequence is two documents. */
 static inline void made_up_sequence(const ch_batch *batch, int64_t row, int64_t index, uint64_t stream) {
   ch_random random;
   ch_random_seed(&random, (uint64_t)index, stream);
@@ -130,7 +130,7 @@ static inline ch_step_report take_step(ch_trainer *trainer) {
   return report;
 }
 
-/* Fails unless both trainers hold the same bits: weights, and losses so far. */
+/* Fails unless both trainers have the same bits: weights, and losses so far. */
 static inline void assert_same_state(const ch_trainer *a, const ch_trainer *b) {
   const ch_params *params = ch_trainer_params(a);
   for (int p = 0; p < params->count; p++)
@@ -149,7 +149,7 @@ static inline void assert_same_state(const ch_trainer *a, const ch_trainer *b) {
   }
 }
 
-/* A new temporary directory; `make_path` puts a file name behind it. Removed by remove_directory. */
+/* Creates a temporary directory; `make_path` appends a file name to it. remove_directory removes it. */
 static inline char *make_directory(void) {
   const char *base = getenv("TMPDIR");
   char *path = malloc(512);
