@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Speed beside other programs, as in bench/measurements.md, "On a busy machine": decoding and training, beside nothing, beside a
-training run of Crosshead and beside four busy loops. Ways of waiting take turns, and the medians are printed.
+"""Measures speed while other programs run, as in bench/measurements.md, "On a busy machine": decoding and training, alone, with a
+training run of Crosshead and with four busy loops. Ways of waiting alternate, and the medians are printed.
 
     bench/busy.py --model DIR [--rounds 3] [--work decode,train] [--beside nothing,training,loops] [--other PROGRAM]
 

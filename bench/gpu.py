@@ -1,4 +1,4 @@
-"""Speed of training on a GPU, mechanism by mechanism, beside transformers' Llama: gpu.py --out DIR [--device cpu] [--tiny]
+"""Compares the training speed of each mechanism on a GPU with transformers' Llama: gpu.py --out DIR [--device cpu] [--tiny]
 
 Each model is compiled in a process of its own, several at a time; then each is timed while the others wait. bench/gpu.sh runs
 this and a comparison.

@@ -1,8 +1,8 @@
 #!/bin/sh
-# How fast a GPU trains 16 mechanisms beside transformers' Llama, and a comparison of four mechanisms on it:
+# Measures how fast a GPU trains 16 mechanisms and transformers' Llama, and compares four mechanisms on it:
 #   bench/gpu.sh [--out DIR] [--device cuda] [OPTION OF gpu.py]...
 # It needs a GPU, a Python with PyTorch and transformers (PYTHON, else python3), and the wheel of `make wheel` in that Python.
-# --device cpu --tiny tries everything but the speed.
+# --device cpu --tiny tests everything except the speed.
 set -eu
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}

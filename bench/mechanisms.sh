@@ -1,6 +1,6 @@
 #!/bin/sh
-# Training and decoding of every configuration in a folder (all of one width; bench/configs/mechanisms unless another is
-# named), with the program that was built.
+# Measures training or decoding of every configuration in a folder (all of one width; by default bench/configs/mechanisms)
+# with the program in build.
 #   bench/mechanisms.sh train | decode [FOLDER] [OPTION OF crosshead bench]...
 set -eu
 cd "$(dirname "$0")/.."

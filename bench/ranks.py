@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Training over ranks on one machine: ranks.py PROGRAM PART [--rounds N] [--steps N]. Runs take turns; figures are medians over their
-steps but the first. PART is `A` (shape A: one rank of two threads beside two of one, with three sizes of micro-batches), `egmla` (Table 6: gate tables whole and divided) or
-`order` (the sum in the order of micro-batches beside MPI_Allreduce).
+"""Measures training over ranks on one machine: ranks.py PROGRAM PART [--rounds N] [--steps N]. Runs alternate; figures are medians over
+their steps without the first. PART is `A` (shape A: one rank of two threads against two of one, with three sizes of micro-batches), `egmla` (Table 6: gate tables whole and divided) or
+`order` (the sum in the order of micro-batches against MPI_Allreduce).
 """
 
 import argparse

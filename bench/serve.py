@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Speed of `crosshead serve` beside `crosshead generate`: the same model, texts and machine, in turns.
+"""Compares the speed of `crosshead serve` with `crosshead generate`: the same model, texts and machine, alternating.
 
     serve.py MODEL [--compute TYPE] [--rounds N] [--tokens N] [--most N] [--json FILE]
 

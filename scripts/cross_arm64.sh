@@ -1,6 +1,6 @@
 #!/bin/bash
-# Builds for aarch64 with a cross compiler and runs tests under qemu: cross_arm64.sh. Needs root on a Debian system that may lose the
-# development packages of its own architecture, since not all of them exist beside those of another. In a bare one:
+# Builds for aarch64 with a cross compiler and runs tests under qemu: cross_arm64.sh. It needs root on a Debian system that may lose
+# the development packages of its own architecture, because not all can be installed for two architectures. In a bare system:
 #   fresh.sh trixie --as root --copy ../shared --run scripts/cross_arm64.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."

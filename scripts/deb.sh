@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the packages of debian/control from a copy of this folder, into build/deb, and has lintian look at them: deb.sh JOBS
+# Builds the packages of debian/control from a copy of this folder, into build/deb, and checks them with lintian: deb.sh JOBS
 set -eu
 cd "$(dirname "$0")/.."
 for package in $(scripts/deps.sh --names build | grep -vx -e make -e gcc -e libc6-dev); do # build-essential has those

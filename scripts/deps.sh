@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes sure that the Debian packages of the named groups are installed: deps.sh build|test|mpi|fuzz|format|browser|python|deb|fresh ...
-# Installs what is missing where that is allowed without a question; else prints the one command to run.
+# Ensures that the Debian packages of the named groups are installed: deps.sh build|test|mpi|fuzz|format|browser|python|deb|fresh ...
+# Installs missing packages if that needs no password; otherwise prints the command to run.
 # `deps.sh --names GROUP...` prints the names of the packages instead.
 set -eu
 

@@ -3,15 +3,15 @@
 #   fresh.sh SUITE [--as user|root] [--run COMMAND]... [--copy PATH]... [--mirror URL] [--dir DIR] [--keep]
 #
 #   SUITE          bookworm, trixie, jammy, noble or another suite that debootstrap knows
-#   --as WHO       only as this one of `user` and `root`; both otherwise, the user first, while nothing is installed
+#   --as WHO       only as `user` or only as `root`; by default both, the user first, while nothing is installed
 #   --run COMMAND  instead of `make demo` and `make test`, in the clone; may be given several times
 #   --copy PATH    copies a file or folder into the folder that has the clone; may be given several times
 #   --mirror URL   where packages come from; otherwise $FRESH_MIRROR, otherwise the mirror of this machine where it has the same
 #                  distribution, otherwise debootstrap's own
-#   --dir DIR      makes the system in DIR, which must not exist; otherwise in a new directory of $TMPDIR
-#   --keep         leaves the system there
+#   --dir DIR      creates the system in DIR, which must not exist; by default in a new directory of $TMPDIR
+#   --keep         does not delete the system at the end
 #
-# The clone has what is committed here. An ordinary user cannot install packages: what the build asks for is what root installs.
+# The clone has what is committed here. An ordinary user cannot install packages; root installs those that the build names.
 # Needs root, debootstrap and a mirror. Exit status 77 means that one of them is missing. Everything else that fails is 1.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)

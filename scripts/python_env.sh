@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes a virtual environment with PyTorch and transformers for the tests in tests/python: python_env.sh DIR
-# A PyTorch that python3 already has is used. Else it comes from PyPI, its CPU build where that index can be reached, since it is
-# ten times smaller. DIR/missing says why the environment could not be made; then the exit status is 77.
+# Creates a virtual environment with PyTorch and transformers for the tests in tests/python: python_env.sh DIR
+# It uses python3's own PyTorch if there is one. Otherwise PyTorch comes from PyPI, as its CPU build if that index can be reached,
+# because it is ten times smaller. If the environment cannot be created, DIR/missing says why and the exit status is 77.
 set -eu
 dir=$1
 here=$(dirname "$0")

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs the tests in tests/python with a build's program and libraries: python_tests.sh ENVIRONMENT BUILD
-# They are skipped, with the reason, where the environment cannot be made.
+# They are skipped, with the reason, if the environment could not be created.
 set -eu
 env=$1
 build=$2

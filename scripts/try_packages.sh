@@ -1,6 +1,6 @@
 #!/bin/bash
-# Installs the packages in DIRECTORY, uses them, and purges them, in a system that needs no care: try_packages.sh DIRECTORY
-# In a bare one: fresh.sh SUITE --as root --copy build/deb --run 'scripts/try_packages.sh ../deb'
+# Installs the packages in DIRECTORY, uses them, and purges them, in a system that can be thrown away: try_packages.sh DIRECTORY
+# In a bare system: fresh.sh SUITE --as root --copy build/deb --run 'scripts/try_packages.sh ../deb'
 set -euo pipefail
 packages=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."

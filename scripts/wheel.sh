@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes the self-contained wheel of the Python package: wheel.sh BUILD OUT
-# BUILD has the libraries and the program. The wheel holds them and every library that they need but the C library's own, so it
-# needs no packages of the system. Its name says the oldest C library that it runs with: this machine's.
+# Builds the self-contained wheel of the Python package: wheel.sh BUILD OUT
+# BUILD has the libraries and the program. The wheel contains them and all libraries that they need except the C library, so it
+# needs no system packages. Its name has the oldest C library that it runs with: this machine's.
 set -eu
 build=$(realpath "$1")
 mkdir -p "$2"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Golden cases of an independent implementation, where they are checked out beside the project; 77 = skipped.
-# Cases in PENDING await a mechanism that the program does not have yet. All others must pass.
+# Checks golden cases of an independent implementation, if they are checked out next to the project; 77 = skipped.
+# Cases in PENDING need a mechanism that the program does not have yet. All others must pass.
 #   vectors.sh PROGRAM VECTORS PENDING
 set -eu
 program=$1

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Crosshead beside other programs on the same shapes, in one run: they take turns, medians and ratios are printed.
+"""Compares Crosshead with other programs on the same shapes, in one run: they alternate, and medians and ratios are printed.
 
     compare.py [WORK]... [--rounds N] [--list] [--json FILE]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Training speed in PyTorch of models that `crosshead export --format transformers` writes, beside transformers' own Llama.
+"""Compares the training speed in PyTorch of models from `crosshead export --format transformers` with transformers' own Llama.
 
     exported_train.py [A|B] [--mechanisms NAME,...] [--steps N] [--threads N] [--dtype f32|bf16] [--profile NAME]
 

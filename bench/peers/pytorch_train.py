@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Training speed of PyTorch on the reference shapes, to be held against `crosshead bench --train`.
+"""Measures the training speed of PyTorch on the reference shapes, for comparison with `crosshead bench --train`.
 
     pytorch_train.py [A|B] [--dtype f32|bf16] [--steps N] [--threads N]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Models of a shape with random weights, as other programs read them: speed does not depend on the values.
+"""Writes models with random weights in the formats of other programs. Speed does not depend on the values.
 
     random_model.py CONFIG.json OUT.gguf --type f32|f16|bf16|q8_0|q4_0
     random_model.py CONFIG.json OUT.bin            (a llama2.c checkpoint, F32)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Training of the small models that `compare` trains, beside PyTorch: the exported model, eager and compiled, in one run.
+"""Compares training of the small models of `compare` with PyTorch: the exported model, eager and compiled, in one run.
 
     small_train.py [SIZE]... [--mechanisms NAME,...] [--threads N] [--rounds N] [--seconds S] [--json FILE]
 

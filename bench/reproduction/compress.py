@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compresses trained models, trains some of the results on, and keeps what they lost: designs/NAME.toml to results/NAME.json.gz.
+"""Compresses trained models, trains some of the results on, and records their losses: designs/NAME.toml to results/NAME.json.gz.
 
     SHARED_DATA=DIR bench/reproduction/compress.py [--seeds N] [DESIGN]...
 

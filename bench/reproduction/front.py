@@ -1,4 +1,4 @@
-"""Loss against cache of all mechanisms that were trained alike at equal parameters: the table of details.md and the picture of docs/reproduction.md."""
+"""Draws loss against cache for all mechanisms that were trained in the same way with equal parameters: the table of details.md and the picture of docs/reproduction.md."""
 import html
 import math
 

@@ -1,4 +1,4 @@
-"""Student's t, and the model of the noise in differences of two runs: variances of pairs vary around a common one (a scaled inverse
+"""Computes Student's t and the model of the noise in differences of two runs: variances of pairs vary around a common one (a scaled inverse
 chi-square with `weight` degrees of freedom)."""
 import math
 

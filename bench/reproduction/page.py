@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/reproduction.md and of details.md from the kept results, and checks that they are what the results give.
+"""Writes the tables of docs/reproduction.md and of details.md from the saved results, and checks that they agree with the results.
 
     bench/reproduction/page.py            # writes the tables between their markers
     bench/reproduction/page.py --check    # exit status 1 if a page is not what this would write

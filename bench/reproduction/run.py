@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs designs of the reproduction and keeps their results.
+"""Runs designs of the reproduction and saves their results.
 
     ENWIK8=enwik8 bench/reproduction/run.py [--seeds N] [--first N] [DESIGN]...
     ENWIK8=enwik8 bench/reproduction/run.py --check SEED [--mechanisms LIST] DESIGN...

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the text of the reproduction: the prose of the first ten million bytes of enwik8.
+"""Writes the text of the reproduction: the prose of the first ten million bytes of enwik8.
 
     bench/reproduction/text.py enwik8 build/reproduction/wikipedia.txt
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What holds for every command, whatever it does: every_command.sh PROGRAM
+# Checks what every command must do: every_command.sh PROGRAM
 set -u
 program=$1
 failed=0

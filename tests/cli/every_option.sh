@@ -1,5 +1,5 @@
 #!/bin/bash
-# Every option of every command is in a case that runs the command, and on a page of the documentation:
+# Checks that every option of every command occurs in a case that runs the command and on a page of the documentation:
 # every_option.sh PROGRAM SOURCE
 set -u
 program=$1

@@ -2,13 +2,13 @@
 # Runs command-line cases: run.sh [--update] PROGRAM TEST_DATA CASE.sh|FOLDER...
 #
 # A case is a script. bash runs it in an empty directory with `crosshead` on the path and $DATA naming tests/data.
-# Files next to it hold what must come out:
+# Files next to it have the expected results:
 #   CASE.sh.stdout.exact   standard output
 #   CASE.sh.stdout.glob    standard output, where * is any text in a line, # a number, several blanks are one or more, and
 #                          a line ... is any number of lines
 #   CASE.sh.stderr.exact, CASE.sh.stderr.glob   standard error in the same ways
 #   CASE.sh.exit           the exit status, which is 0 without this file
-# The test data reads $DATA in these files, and the directory of the case $PWD.
+# In these files $DATA replaces the path of the test data, and $PWD the directory of the case.
 # Without a file, standard output may be anything and standard error must be empty. If the exit status is not 0, standard
 # error must be one line that begins with "crosshead", and standard output must be empty unless a file says otherwise.
 # A case that ends with status 77 is skipped; its output says why.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes numpy_numbers.h: what NumPy finds for the methods of compression on small matrices given by formulas.
+"""Writes numpy_numbers.h: NumPy's results for the methods of compression on small matrices given by formulas.
 
     python3 tests/compress/numpy_numbers.py | clang-format >tests/compress/numpy_numbers.h
 

@@ -1,7 +1,7 @@
 #!/bin/bash
-# No two source files call each other, not even by way of others: call_circles.sh LIST
+# Checks that no two source files call each other, directly or through others: call_circles.sh LIST
 #
-# LIST names the objects, one a line. Who calls whom is what their symbols say. A kernel is compiled several times, into several
+# LIST names the objects, one per line. Their symbols say who calls whom. A kernel is compiled several times, into several
 # objects of one source.
 set -eu
 # Calls that close a circle and may: what is recursive in the language that the code reads, or in the program's own help.

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The examples in the comments of the public headers compile, and every header of functions has one: examples.sh HEADER_DIRECTORY
+# Checks that the examples in the public headers' comments compile, and that every header with functions has one: examples.sh HEADER_DIRECTORY
 # An example is a run of comment lines that are indented by three blanks and has a semicolon at the end of a line. One that
 # begins with "static" is a function; any other is the body of one, which may use an open `model` and `session`.
 set -eu

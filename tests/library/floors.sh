@@ -1,7 +1,7 @@
 #!/bin/bash
-# A folder of src/ includes only from itself and the floors that docs/architecture.md lists above it: floors.sh SOURCE
+# Checks that a folder of src/ includes only from itself and the floors that docs/architecture.md lists above it: floors.sh SOURCE
 #
-# Two files of src have different names, so that a name in a backtrace or a comment says which file is meant.
+# It also checks that files of src have different names, so that a name in a backtrace or a comment identifies one file.
 #
 # A floor may be a subfolder (tensor/kernels/rows). A folder that is not listed belongs to the longest path above it that is.
 set -eu

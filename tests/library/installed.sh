@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs into a temporary prefix, builds the examples against what lies there and runs them: installed.sh BUILD SOURCE
+# Installs into a temporary prefix, builds the examples against the installed files and runs them: installed.sh BUILD SOURCE
 set -eu
 build=$1
 source=$2

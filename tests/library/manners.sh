@@ -1,5 +1,5 @@
 #!/bin/sh
-# What a library must not do to its caller: print, exit, handle signals, keep writable state. manners.sh ARCHIVE
+# Checks that a library does not print, exit, handle signals or have writable state: manners.sh ARCHIVE
 set -eu
 failed=0
 calls=$(nm -u "$1" | awk '$1 == "U" {print $2}' | sort -u |

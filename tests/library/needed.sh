@@ -1,5 +1,5 @@
 #!/bin/sh
-# Running a model loads no database, linear algebra or archive library: needed.sh LIBCROSSHEAD
+# Checks that running a model loads no database, linear algebra or archive library: needed.sh LIBCROSSHEAD
 set -eu
 forbidden='lib(sqlite3|lapacke?|openblas|c?blas|z|bz2|csv|crosshead-train)\.so'
 named=$(readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')

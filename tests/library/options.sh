@@ -1,5 +1,5 @@
 #!/bin/sh
-# The library names settings, and only the program knows its options. options.sh ARCHIVE
+# Checks that the library names settings and never an option of the program: options.sh ARCHIVE
 # Style sheets have custom properties, --name: and var(--name). Lines of scripts that pages contain are longer than sentences.
 set -eu
 found=$(strings -n 4 "$1" | awk 'length < 4000' | sed -E 's/var\(--[a-z][a-z0-9-]*//g; s/--[a-z][a-z0-9-]*(%d)?://g' |

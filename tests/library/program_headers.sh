@@ -1,5 +1,5 @@
 #!/bin/bash
-# The program uses the library as anybody does: program_headers.sh SOURCE
+# Checks that the program uses the library through its public headers: program_headers.sh SOURCE
 #
 # A file of src/cli or src/serve may include public headers (<crosshead/...>), headers of these two and of src/base, and other
 # libraries' headers.

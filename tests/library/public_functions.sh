@@ -1,7 +1,7 @@
 #!/bin/bash
-# Every public function of libcrosshead-train is defined in src/api: public_functions.sh LIST HEADER_DIRECTORY
+# Checks that every public function of libcrosshead-train is defined in src/api: public_functions.sh LIST HEADER_DIRECTORY
 #
-# LIST names the objects, one a line. The headers of that library are those that crosshead_train.h includes. What a folder below
+# LIST names the objects, one per line. The headers of that library are those that crosshead_train.h includes. What a folder below
 # src/api calls has a name of its own there, so that src/api is all of the public functions, and one place to look for them.
 set -eu
 declared=$(sed -n 's/^#include <crosshead\/\(.*\)>/\1/p' "$2/crosshead_train.h" | (cd "$2" && xargs sed -n 's/^CH_API [^(]*[ *]\(ch_[a-z0-9_]*\)(.*/\1/p'))

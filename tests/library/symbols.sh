@@ -1,6 +1,6 @@
 #!/bin/sh
-# Each shared library exports exactly what the public headers declare for it, and libcrosshead, under a private version, what
-# libcrosshead-train calls: symbols.sh LIBCROSSHEAD LIBCROSSHEAD_TRAIN HEADER_DIRECTORY
+# Checks that each shared library exports exactly what the public headers declare for it. libcrosshead also exports, under a private
+# version, what libcrosshead-train calls: symbols.sh LIBCROSSHEAD LIBCROSSHEAD_TRAIN HEADER_DIRECTORY
 set -eu
 running=$1 making=$2 headers=$3
 work=$(mktemp -d)

@@ -1,4 +1,4 @@
-"""A small trained model for the tests of the Python package, made once in a process."""
+"""A small trained model for the tests of the Python package, trained once per process."""
 
 import atexit
 import functools

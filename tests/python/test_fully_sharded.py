@@ -1,4 +1,4 @@
-"""An exported model whose parameters two processes divide (`fully_shard`) learns what one process learns."""
+"""Tests that an exported model whose parameters are divided between two processes (`fully_shard`) learns the same as in one."""
 
 import importlib.util
 import json

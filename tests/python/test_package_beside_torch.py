@@ -1,4 +1,4 @@
-"""The package `crosshead` and PyTorch in one process, loaded in both orders. Run by `make test-python`."""
+"""Tests the package `crosshead` and PyTorch in one process, loaded in both orders. Run by `make test-python`."""
 
 import importlib.util
 import os

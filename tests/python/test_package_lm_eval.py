@@ -1,4 +1,4 @@
-"""`crosshead.lm_eval`, the model class for lm-evaluation-harness. Run by `make test-python`."""
+"""Tests `crosshead.lm_eval`, the model class for lm-evaluation-harness. Run by `make test-python`."""
 
 import importlib.util
 import pathlib

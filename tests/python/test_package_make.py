@@ -1,4 +1,4 @@
-"""The package `crosshead`: training, comparing, evaluating, shrinking, converting. Run by `make test-python`."""
+"""Tests the package `crosshead`: training, comparing, evaluating, shrinking, converting. Run by `make test-python`."""
 
 import importlib.util
 import os

@@ -1,4 +1,4 @@
-"""The notebooks of examples/notebooks run from top to bottom. Run by `make test-python`."""
+"""Tests that the notebooks of examples/notebooks run from top to bottom. Run by `make test-python`."""
 
 import importlib.util
 import unittest

@@ -1,4 +1,4 @@
-"""Processes beside a model: forked children and spawned ones; and the examples of docs/python.md. Run by `make test-python`."""
+"""Tests a model in forked and spawned child processes, and the examples of docs/python.md. Run by `make test-python`."""
 
 import multiprocessing
 import os

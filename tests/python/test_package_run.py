@@ -1,4 +1,4 @@
-"""The package `crosshead`: models, sessions, generation, errors. Run by `make test-python`."""
+"""Tests the package `crosshead`: models, sessions, generation, errors. Run by `make test-python`."""
 
 import doctest
 import gc

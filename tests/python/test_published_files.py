@@ -1,4 +1,4 @@
-"""Model directories as people publish them, beside transformers: heads of their own, spellings of RoPE, leftover buffers.
+"""Tests model directories as people publish them against transformers: separate heads, spellings of RoPE, leftover buffers.
 
 Every family gets a small random checkpoint, which is changed as published files are, and opened by both programs.
 Run by `make test-python`; CROSSHEAD names the program.

@@ -1,4 +1,4 @@
-"""The cases of data/templates/chat.json, rendered by transformers' own Jinja2; tests/template compares the C engine with them."""
+"""Renders the cases of data/templates/chat.json with transformers' own Jinja2; tests/template compares the C engine with them."""
 
 import datetime
 import json

@@ -1,4 +1,4 @@
-"""Ids beside those of the package tokenizers: patterns of published models, patterns and pipelines made up, normal forms, decoding.
+"""Tests ids against the package tokenizers: patterns of published models, random patterns and pipelines, normal forms, decoding.
 
 `make test-python` runs it with a fixed seed for some seconds. By hand, for longer, and with a library of choice:
 

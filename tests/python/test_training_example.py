@@ -1,4 +1,4 @@
-"""examples/pytorch/train.py trains an export, continues from its checkpoint, and writes a model that Crosshead opens."""
+"""Tests that examples/pytorch/train.py trains an export, continues from its checkpoint, and writes a model that Crosshead opens."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""`crosshead export --format transformers` beside the program itself: logits, gradients, caches, generation, and back.
+"""Tests `crosshead export --format transformers` against the program: logits, gradients, caches, generation, and importing it back.
 
 Every configuration is exported untrained, gets random weights in PyTorch, is saved, and is opened by both programs.
 Run by `make test-python`; CROSSHEAD names the program.

@@ -1,4 +1,4 @@
-"""The worker beside the native engine: the same losses and gradient norms for every mechanism, either resumes the other's run.
+"""Tests the worker against the native engine: equal losses and gradient norms for every mechanism; each resumes the other's run.
 
 Run by `make test-python`; CROSSHEAD names the program.
 """

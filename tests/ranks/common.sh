@@ -1,6 +1,6 @@
 #!/bin/bash
-# What jobs.sh and runs.sh share: sourced with the PROGRAM, the SOURCE and whether MPI is NEEDED (yes or no). Makes an empty directory
-# with a text, goes there, and leaves it behind at the exit. Exit status 77 means skipped: no MPI.
+# Shared by jobs.sh and runs.sh, which source it with PROGRAM, SOURCE and NEEDED (yes or no: MPI is required). It creates a directory
+# with a text, changes to it, and removes it at the exit. Exit status 77 means skipped: no MPI.
 set -eu
 program=$1 source=$2
 MPIRUN=${MPIRUN:-mpirun} # that of the MPI that the module was built with

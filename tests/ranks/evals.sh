@@ -1,6 +1,6 @@
 #!/bin/bash
 # shellcheck disable=SC2086 # options are several words
-# Texts, tasks and compression over ranks, beside one process: evals.sh PROGRAM SOURCE. Exit status 77 means skipped: no MPI.
+# Tests texts, tasks and compression over ranks against one process: evals.sh PROGRAM SOURCE. Exit status 77 means skipped: no MPI.
 set -eu
 . "$(dirname "$0")/common.sh" "$1" "$2" yes
 model=$source/tests/data/TinyStories-656K tasks=$source/tests/data/tasks

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Training over MPI as users start it: jobs.sh PROGRAM SOURCE PART [ROUNDS]. PART is one of `bits`, `failures` and `input`.
+# Tests training over MPI as users start it: jobs.sh PROGRAM SOURCE PART [ROUNDS]. PART is one of `bits`, `failures` and `input`.
 # Exit status 77 means skipped: no MPI.
 set -eu
 part=$3 rounds=${4:-1}

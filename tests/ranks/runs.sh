@@ -1,6 +1,6 @@
 #!/bin/bash
 # shellcheck disable=SC2086 # options are several words
-# Comparisons and sweeps over ranks, and in shares, beside one process: runs.sh PROGRAM SOURCE PART. PART is one of `ranks`, `shares`,
+# Tests comparisons and sweeps over ranks, and in shares, against one process: runs.sh PROGRAM SOURCE PART. PART is one of `ranks`, `shares`,
 # `failures` and `sweep`. Exit status 77 means skipped: no MPI.
 set -eu
 part=$3

@@ -1,4 +1,4 @@
-"""A headless Chromium, driven through its debugging pipe: file descriptors 3 and 4, JSON messages that end with NUL."""
+"""A headless Chromium, controlled through its debugging pipe: file descriptors 3 and 4, JSON messages that end with NUL."""
 import base64
 import json
 import os

@@ -1,4 +1,4 @@
-"""A server under test, and its clients: HTTP as other programs speak it, and bytes as no program should send them."""
+"""A server under test, and its clients: they send HTTP as other programs do, and bytes that no program should send."""
 import http.client
 import json
 import os

@@ -1,4 +1,4 @@
-"""The page of crosshead serve in a browser: test_page.py PROGRAM MODEL. Without a Chromium it is skipped (77).
+"""Tests the page of crosshead serve in a browser: test_page.py PROGRAM MODEL. Without a Chromium it is skipped (77).
 
 With PICTURES=DIRECTORY it leaves pictures of the page there."""
 import os

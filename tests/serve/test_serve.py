@@ -1,4 +1,4 @@
-"""crosshead serve, as clients meet it: test_serve.py PROGRAM MODEL [unittest's arguments]"""
+"""Tests crosshead serve as its clients use it: test_serve.py PROGRAM MODEL [unittest's arguments]"""
 import array
 import json
 import math

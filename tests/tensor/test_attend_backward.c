@@ -266,8 +266,8 @@ static void *run_both(const attend_data *d, const double *dout, const ch_kernels
   return all;
 }
 
-/* Rounding queries, keys, values and output gradients beforehand changes nothing. If a table has no pairs or
-   may not round, nothing is rounded. */
+/* If a table rounds products, rounding queries, keys, values and output gradients beforehand changes nothing.
+   If it has no pairs or may not round, nothing is rounded. */
 static void every_factor_is_rounded_or_none(void **state) {
   (void)state;
   ch_random random;

@@ -378,7 +378,7 @@ static bool always(void *context) {
   return true;
 }
 
-/* Computes C = A B with A such that every element of row r is r + 1. */
+/* Computes C = A B with a diagonal A and a B of ones, so that every element of row r is r + 1. */
 static ch_status run_long_product(const ch_team *team, float *c) {
   float *a = calloc((size_t)LONG_M * LONG_K, sizeof *a), *b = malloc((size_t)LONG_K * LONG_N * sizeof *b);
   ch_gemm *gemm;

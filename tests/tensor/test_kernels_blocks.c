@@ -166,7 +166,6 @@ static void large_products_are_right_too(void **state) {
   }
 }
 
-/* Multiplies by the identity matrix, whose products are the rounded values themselves. */
 /* Compares one and two rows, and from three rows on, bit for bit. With VNNI, three rows or more use
    panels. */
 static void a_row_of_a_product_with_blocks_does_not_depend_on_the_rows_beside_it(void **state) {

@@ -199,7 +199,8 @@ static int64_t packed_size(int64_t k, int64_t n) {
   return (k + 31) / 32 * 32 * ((n + 63) / 64 * 64);
 }
 
-/* Checks a packed W [rows, columns], as W [k, n] or as W^T; there are zeros past its ends. */
+/* Checks W [rows, columns] packed as a factor W [k, n], and packed as W^T. Elements past the ends are
+   zero. */
 static void check_packed(const ch_kernels *kernels, const uint16_t *rounded, int64_t rows, int64_t columns,
                          int64_t ld, const uint16_t *factor, const uint16_t *transposed) {
   for (int64_t r = 0; r < (rows + 63) / 64 * 64; r++)

@@ -30,7 +30,8 @@ static double normal_density(double x) {
 
 /* --- sums and copies ------------------------------------------------------------------------------------ */
 
-/* Elements of a repeated pattern. Its last copy is cut off if n is not a multiple. */
+/* Returns the length of a pattern that is repeated over n elements. The last copy is cut off if n is not a
+   multiple. */
 static int64_t pattern_elements(int64_t n) {
   return n < 7 ? n : 7;
 }
@@ -130,7 +131,8 @@ static void call_activations(const ch_kernels *kernels, void *const *in, void **
   kernels->gelu_tanh_forward(all_threads(), s->n, in[0], out[2]);
 }
 
-/* Computes the argument of GELU's tanh form as a sigmoid's, and that sigmoid. */
+/* GELU with a tanh multiplies x by a sigmoid. These functions return the sigmoid's argument and the
+   sigmoid. */
 static double tanh_argument(double x) {
   return 2 * sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x);
 }

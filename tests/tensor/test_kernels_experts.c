@@ -39,7 +39,7 @@ static void probabilities(const routing_case *c, const double *logits, double *p
   for (int64_t e = 0; e < c->experts && c->sigmoid; e++) p[e] = 1 / (1 + exp(-logits[e]));
 }
 
-/* A group counts how many are better than it; of equals the first wins. */
+/* Excludes the experts of all but the best groups; of equal groups the first wins. */
 static void leave_worse_groups_out(const routing_case *c, double *score) {
   double of_group[64];
   if (c->groups < 2) return;

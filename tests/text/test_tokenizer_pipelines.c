@@ -96,7 +96,7 @@ static void split_behaviours_count_empty_matches(void **state) {
   }
 }
 
-/* Falcon has these. */
+/* Falcon's tokenizer has such a sequence of pre-tokenizers. */
 static void pre_tokenizers_after_byte_level_see_its_alphabet(void **state) {
   (void)state;
   static const char *const words[] = {"!?", " ab", "123", NULL};

@@ -92,8 +92,8 @@ static void a_tensor_learns_at_its_own_share_of_the_rate_and_decays_at_the_rate(
   check_dtype(CH_F32, 3, 1e-6);
 }
 
-/* Without gradients a step is only decay, lr * 0.3 of a matrix's difference from the identity. Each rank has
-   3 matrices. */
+/* Without gradients a step is only decay, lr * 0.3 of a matrix's difference from the identity. The map is a
+   tensor of rank 3, with one matrix per head. */
 static void maps_of_heads_decay_to_the_identity(void **state) {
   (void)state;
   enum { HEADS = 3, DIM = 4 };
