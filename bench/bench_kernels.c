@@ -176,8 +176,8 @@ static void do_convert_to(const work *w) {
   w->b->k->convert_to(ch_team_here(), w->n, w->b->buffer[0], w->dtype, w->b->buffer[1]);
 }
 
-/* Weights [extra, n] for `rows` rows of x, which are first in scratch; the sums follow. Successive calls walk
- * through all buffers, so that no weight is still in a cache. */
+/* Returns the next weights [extra, n] for `rows` rows of x, which are first in scratch; the sums follow.
+   Successive calls go through all buffers, so that no weight is still in a cache. */
 static ch_product next_product(const work *w) {
   static int64_t offset; /* in bytes */
   int64_t bytes = w->n * w->extra * (int64_t)ch_dtype_size(w->dtype);

@@ -29,8 +29,8 @@ static int excluded_count;
 static long counted, failing;
 static bool counting;
 
-/* Allocations since failing_start that are not freed: a table by address. A free is known by its address, as
-   libraries may jump to `free`, which then seems to be called by who called them. */
+/* Allocations since failing_start that are not freed, as a table by address. Frees are matched by address
+   because libraries may jump to `free`, so that the return address is that of their caller. */
 enum { SLOTS = 1 << 18 };
 static uintptr_t blocks[SLOTS];
 static long left;
@@ -69,9 +69,9 @@ long failing_left(void) {
   return left;
 }
 
-/* jansson does not look whether the buffer of its reader could grow: it loses bytes of a string, or ends the process by
-   an assertion, both of which nobody can mend from outside. The place of its code that asks for that memory is learnt
-   from reading one long string, in which it asks again and again. */
+/* jansson does not check whether the buffer of its reader could grow: it loses bytes of a string or fails an
+   assertion, and callers cannot prevent either. The place in its code that requests this memory is found by
+   reading one long string, during which the request is repeated. */
 static const void *reader_callers[8];
 static int reader_counts[8];
 static bool learning;

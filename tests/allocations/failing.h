@@ -15,7 +15,7 @@ bool failing_stop(void);
 /* Returns how many blocks were allocated between failing_start and failing_stop and not freed. */
 long failing_left(void);
 
-/* In a program started with LD_PRELOAD, FAILING_ALLOCATION=n does what failing_start does before main, and
+/* In a program started with LD_PRELOAD, FAILING_ALLOCATION=n calls failing_start before main.
    FAILING_UNREACHED names a file that is created if the program ends before allocation n. */
 
 #endif

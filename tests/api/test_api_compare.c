@@ -272,7 +272,7 @@ static void a_finished_comparison_answers_tasks(void **state) {
   assert_non_null(strstr(text, "tasks-heading"));
   ch_free(text);
   ch_comparison_free(comparison);
-  /* Answers are reused; another number of items is evaluated anew, and another task is added. */
+  /* Answers are reused; a different number of items is evaluated from scratch, and another task is added. */
   d.asked = 0;
   must(ch_compare_mechanisms(&settings, NULL, &error));
   assert_int_equal(d.asked, 0);

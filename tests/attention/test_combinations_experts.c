@@ -36,7 +36,7 @@ int main(void) {
                   "'hidden_act': 'clamped_swiglu', 'swiglu_alpha': 0.7, 'moe': {'experts': 3, 'active': 2, "
                   "'expert_intermediate_size': 5, 'router_bias': true, 'balance': 'loss_free'}",
                   "gqa", "");
-  /* A dense layer behind layers with experts. */
+  /* A dense layer after layers with experts. */
   add_combination(&list,
                   "'num_hidden_layers': 3, 'moe': {'experts': 4, 'active': 2, 'shared': 0, "
                   "'expert_intermediate_size': 6, 'dense_layers': [1], 'balance': 'loss_free'}",

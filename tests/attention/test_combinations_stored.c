@@ -22,7 +22,7 @@ static const reference_stored ranks[] = {
     {REFERENCE_FACTORS, 0, "q_proj", 3},  {REFERENCE_FACTORS, 1, "q_proj", 5},
     {REFERENCE_FACTORS, 0, "o_proj", 1},  {REFERENCE_FACTORS, 1, "o_proj", 9},
     {REFERENCE_RESIDUAL, 0, "q_proj", 2}, {REFERENCE_RESIDUAL, 1, "v_proj", 4}};
-/* Groups of 3 and 2 layers; the output projections and one query have first factors of their own. */
+/* Groups of 3 and 2 layers; the output projections and one query have separate first factors. */
 static const reference_stored bases[] = {
     {REFERENCE_BASIS, 0, "q_proj", 4},    {REFERENCE_BASIS, 1, "q_proj", 2},
     {REFERENCE_FACTORS, 0, "o_proj", 1},  {REFERENCE_FACTORS, 1, "o_proj", 9},

@@ -12,8 +12,8 @@ static const char *in_attention(int layer, const char *name) {
   return full;
 }
 
-/* MEA, Appendix A: heads 2i and 2i + 1 both weigh their values by the weights of head 2i less lambda times those of
-   head 2i + 1 (eq. 27). */
+/* MEA, Appendix A: heads 2i and 2i + 1 both use the weights of head 2i minus lambda times those of head 2i +
+   1 (eq. 27). */
 static void differential_attention_without_a_norm_is_talking_heads(void **state) {
   (void)state;
   static const char *const positions[] = {"'position': 'rope'", "'position': 'alibi'"};

@@ -194,7 +194,7 @@ static void every_mechanism_has_its_page_with_its_modules_and_presets(void **sta
   }
 }
 
-/* config.md: "| `q_lora_rank` | `mla`, `mfa`, `mfa_kr` |". */
+/* The row in config.md is "| `q_lora_rank` | `mla`, `mfa`, `mfa_kr` |". */
 static void keys_of_single_mechanisms_stand_beside_their_owners(void **state) {
   (void)state;
   char *text = read_page("../config.md");

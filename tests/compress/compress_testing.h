@@ -12,7 +12,7 @@ static int32_t text[TEXT];
 static inline int make_directory_and_text(void **state) {
   ch_random random;
   ch_random_seed(&random, 3, 0);
-  for (int i = 0; i < TEXT; i++) /* not all ids alike often */
+  for (int i = 0; i < TEXT; i++) /* ids must not be equally frequent */
     text[i] = (int32_t)(VOCABULARY * ch_random_uniform(&random) * ch_random_uniform(&random));
   return make_directory(state);
 }

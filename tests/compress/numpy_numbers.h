@@ -1,4 +1,4 @@
-/* Expected numbers, computed by NumPy and written by numpy_numbers.py. */
+/* Figures of NumPy, written by numpy_numbers.py. */
 #ifndef CH_TESTS_NUMPY_NUMBERS_H
 #define CH_TESTS_NUMPY_NUMBERS_H
 

@@ -102,7 +102,7 @@ static void compress(const ch_model *model, const ch_calibration *calibration, c
   view->weights.tensors = made->model.tensors;
 }
 
-/* W [8, 6] += B [8, rank] A [rank, 6] */
+/* Adds to W [8, 6] the product B [8, rank] A [rank, 6]. */
 static void add_product(const float *b, const float *a, int rank, double *w) {
   for (int o = 0; o < ROWS; o++)
     for (int i = 0; i < WIDTH; i++)

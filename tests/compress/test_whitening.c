@@ -17,8 +17,8 @@
 #define GROUPED "'num_attention_heads': 4, 'num_key_value_heads': 2, 'head_dim': 8"
 #define GQA "'type': 'gqa', 'qk_norm': true"
 
-/* numpy: M[a, b] = sin(1 + 3 a + 5 b^2 + a b), C[a, b] = exp(-|a - b| / 3) sqrt(1 + a) sqrt(1 + b), with C = R R^T by
-   eigh: svd(M @ R)^2 and svd(M)^2. */
+/* The expected values are numpy's svd(M @ R)^2 and svd(M)^2 for M[a, b] = sin(1 + 3 a + 5 b^2 + a b) and C[a,
+   b] = exp(-|a - b| / 3) sqrt(1 + a) sqrt(1 + b), with C = R R^T by eigh. */
 static void singular_values_are_those_that_numpy_finds(void **state) {
   (void)state;
   static const struct {

@@ -63,7 +63,7 @@ static void an_interrupted_comparison_continues_to_the_same_results(void **state
   char *continued = results_without_times(options.report.out);
   assert_string_equal(continued, expected);
 
-  /* Once more: nothing is trained, and nothing timed. */
+  /* A second run trains nothing and times nothing. */
   watch again = {0};
   assert_int_equal(compare(&options, &again, &comparison, &error), CH_OK);
   assert_int_equal(again.steps, 0);

@@ -287,7 +287,7 @@ static void with_one_seed_the_risk_is_unknown(void **state) {
   s = summarised(&m.comparison, 0);
   assert_false(s.decision.known);
   ch_arena_free(&s.arena);
-  m.comparison.count = 1; /* one model: nothing is open */
+  m.comparison.count = 1; /* one model: there is nothing to decide */
   s = summarised(&m.comparison, 0);
   assert_int_equal(s.decision.kind, CH_VERDICT_TAKE);
   answers(&s, &m.comparison, "Take a: it is the only model, with a validation loss of 4.0000.");

@@ -78,7 +78,7 @@ static void a_model_survives_the_file(void **state) {
     assert_int_equal(back.curve[i].tokens, model->curve[i].tokens);
     assert_float_equal(back.curve[i].loss, model->curve[i].loss, 1e-7);
   }
-  /* Writing what was read changes nothing: a continued comparison gives the same file. */
+  /* Writing what was read changes nothing, so a continued comparison gives the same file. */
   json_t *again = ch_model_result_to_json(&back);
   char *first = json_dumps(root, JSON_REAL_PRECISION(17)),
        *second = json_dumps(again, JSON_REAL_PRECISION(17));

@@ -15,7 +15,7 @@ static void check_accepted(const ch_config *config) {
   ch_error error = {0};
   ch_config again, plain = *config;
   ch_text json = {0};
-  memset(plain.layout, 0, sizeof plain.layout); /* what is written has our names of tensors */
+  memset(plain.layout, 0, sizeof plain.layout); /* written files have our names of tensors */
   if (ch_config_validate(config, "accepted", &error) != CH_OK) abort();
   ch_config_write(config, &json);
   if (ch_config_parse(json.data, "written", &again, &error) != CH_OK) abort();

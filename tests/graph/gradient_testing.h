@@ -55,7 +55,7 @@ static inline void plan_case(bench *b, bool backward, bool recompute, bool accum
     fail_msg("%s: %s", b->c->name, error.message);
   assert_int_equal(ch_workspace_reserve(&b->workspace, &ch_host_memory, ch_plan_bytes(b->plan), &error),
                    CH_OK);
-  memset(b->workspace.data, 0xff, b->workspace.bytes); /* NaN: nothing may read what nobody wrote */
+  memset(b->workspace.data, 0xff, b->workspace.bytes); /* NaN shows reads of memory that nobody wrote */
 }
 
 static inline const double *run_part(bench *b, bool accumulate, bool follows, bool more) {

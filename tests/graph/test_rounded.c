@@ -81,7 +81,7 @@ static void run(lab *l, ch_dtype compute, bool recompute, bool accumulation) {
     fail_msg("%s", error.message);
   assert_int_equal(ch_gemm_create(l->kernels, all_threads(), &gemm, &error), CH_OK);
   assert_int_equal(ch_workspace_reserve(&workspace, &ch_host_memory, ch_plan_bytes(plan), &error), CH_OK);
-  memset(workspace.data, 0xff, workspace.bytes); /* NaN: nothing may read what nobody wrote */
+  memset(workspace.data, 0xff, workspace.bytes); /* NaN shows reads of memory that nobody wrote */
   ch_run call = {.kernels = l->kernels,
                  .team = all_threads(),
                  .gemm = gemm,

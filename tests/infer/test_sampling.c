@@ -165,7 +165,7 @@ static void top_p_keeps_the_fewest_tokens_that_reach_p(void **state) {
   /* Ten equal tokens: p = 0.55 needs six of them, the lowest ids. */
   assert_int_equal(distinct_tokens(&(ch_sampler)SETTINGS(1, 0, 0.55), logits, N, 2000, seen), 6);
   assert_true(seen[0] && seen[5] && !seen[6]);
-  /* p = 0 keeps the likeliest alone, p = 1 everything, also what is next to impossible. */
+  /* p = 0 leaves only the likeliest token, p = 1 all of them, however unlikely. */
   logits[7] = 3;
   assert_int_equal(distinct_tokens(&(ch_sampler)SETTINGS(1, 0, 0), logits, N, 200, seen), 1);
   assert_true(seen[7]);
@@ -296,7 +296,7 @@ static void the_largest_and_the_broken_are_found_anywhere(void **state) {
   for (int i = 0; i < N; i++) {
     float kept = logits[i];
     ch_error error = {0};
-    logits[i] = i % 2 ? -0.0f : 0.0f; /* with an equal one behind it */
+    logits[i] = i % 2 ? -0.0f : 0.0f; /* with an equal one after it */
     if (i + 70 < N) logits[i + 70] = i % 2 ? 0.0f : -0.0f;
     assert_int_equal(ch_sample_token(&(ch_sampler)SETTINGS(0, 0, 1), logits, N, NULL, &token, &error), CH_OK);
     assert_int_equal(token, i);

@@ -202,7 +202,7 @@ static void what_does_not_fit_is_refused_and_changes_nothing(void **state) {
   assert_int_equal(ch_session_feed(session, f.tokens[0], 1, &logits, &error), CH_ERROR_FULL);
   assert_non_null(strstr(error.message, "22 of 22"));
   assert_int_equal(ch_session_truncate(session, 3, NULL), CH_OK);
-  /* An id outside the vocabulary in a later chunk must not leave the earlier chunks behind. */
+  /* An id outside the vocabulary in a later chunk must not leave the earlier chunks in the session. */
   int32_t wrong[12] = {0};
   const int32_t ids[] = {-1, (int32_t)f.model->config.vocab_size, INT32_MIN, INT32_MAX};
   for (int i = 0; i < 4; i++) {

@@ -75,7 +75,7 @@ static void compare_gradients(const reference *r, const ch_model *model, const c
     memcpy(ours.shape, gradient->shape, sizeof ours.shape);
     assert_int_equal(ch_tensor_count(&ours), ch_tensor_count(&theirs->tensor));
     double worst = 0,
-           largest = 1e-3; /* a key's bias moves all scores alike: nothing but rounding is its gradient */
+           largest = 1e-3; /* a key's bias moves all scores equally, so its gradient is only rounding */
     for (int64_t i = 0; i < ch_tensor_count(&ours); i++) {
       worst = fmax(worst, fabs(value_at(&ours, i) - value_at(&theirs->tensor, i)));
       largest = fmax(largest, fabs(value_at(&theirs->tensor, i)));

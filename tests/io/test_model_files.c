@@ -120,7 +120,7 @@ static void data_off_its_alignment_is_copied(void **state) {
     char *path = ch_path_join(directory, "model.safetensors"), *text;
     size_t size;
     assert_int_equal(ch_read_file(path, 1 << 20, &text, &size, &error), CH_OK);
-    /* One space more behind the header moves all data by a byte. */
+    /* One more space after the header moves all data by a byte. */
     uint64_t length;
     memcpy(&length, text, 8);
     char *moved = malloc(size + 1);

@@ -94,7 +94,7 @@ static void a_step_changes_outputs_by_the_same_amount_at_every_width(void **stat
     const ch_param *a = &narrow.rows[p], *b = row(&wide, a->name);
     double inputs_a = (double)a->shape[a->rank - 1], inputs_b = (double)b->shape[b->rank - 1];
     if (a->role == CH_PARAM_HIDDEN) near(b->lr_factor * inputs_b, a->lr_factor * inputs_a);
-    if (a->role == CH_PARAM_TIED) { /* and a token's own logit starts alike */
+    if (a->role == CH_PARAM_TIED) { /* and a token's own logit starts equal too */
       near(b->lr_factor * inputs_b, a->lr_factor * inputs_a);
       near(b->std * inputs_b, a->std * inputs_a);
     }

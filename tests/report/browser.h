@@ -24,7 +24,7 @@ typedef struct browser {
   int last_id;
   char profile[64];
   char session[80];
-  char *buffer; /* what was read and not yet used */
+  char *buffer; /* read but not yet used */
   size_t used, room;
   json_t *events; /* all that came, oldest first */
 } browser;

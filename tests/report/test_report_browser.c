@@ -304,7 +304,7 @@ static void figures_are_saved_as_svg_that_stands_alone(void **state) {
   (void)state;
   static const char *const figures[] = {"quality", "seeds", "loss", "training-speed", "parameters"};
   browser_open(&chromium, comparison_page());
-  /* On paper they are light, whatever the page is. */
+  /* Saved figures are light, whatever the mode of the page is. */
   browser_do(&chromium, "Emulation.setEmulatedMedia",
              json_pack("{s:[{s:s, s:s}]}", "features", "name", "prefers-color-scheme", "value", "dark"));
   for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {

@@ -10,15 +10,15 @@ typedef struct attend_case {
   int64_t sequences, queries, heads, kv_heads, key_dim, value_dim;
   int64_t past; /* most tokens before the first query; each sequence has another number */
   bool causal, alibi, documents;
-  /* Of keys and values; CH_F64 means the table's own. Block-quantised: heads, what is between them and `extra` are
-     whole blocks (blocks_producer). */
+  /* Types of keys and values; CH_F64 means the table's own. If they are block-quantised, heads, the gaps
+     between them and `extra` are whole blocks (blocks_producer). */
   ch_dtype state_type[2];
   int64_t extra;    /* elements between the states of two tokens, and between two sequences */
   int64_t apart[3]; /* elements between two heads of queries, keys, values */
   bool shared;      /* values are the first elements of the keys; needs value_dim <= key_dim */
   bool produced;    /* tiles are written into scratch (copying_producer) */
-  int64_t tail;     /* elements of keys that a tile of their own has (splitting_producer) */
-  bool may_round;   /* products may round what they multiply; what is given them is exact in BF16 */
+  int64_t tail;     /* elements of keys that are in a separate tile (splitting_producer) */
+  bool may_round;   /* products may round their factors; inputs are exact in BF16 */
   double soft_cap;  /* of scores; 0: none */
   double q_scale;   /* size of the queries: large ones make the softmax sharp */
 } attend_case;
@@ -37,7 +37,7 @@ typedef struct attend_data {
   /* Expected values; bounds in units of eps. */
   double *out, *lse, *out_bound, *lse_bound;
   double *out_rounding,
-      *lse_rounding; /* what rounding every query and weight by one part may change, in such parts */
+      *lse_rounding; /* the effect of rounding every query and weight by one part, in such parts */
 } attend_data;
 
 static inline int64_t pick(ch_random *random, int64_t lowest, int64_t highest) {

@@ -7,7 +7,7 @@
 typedef struct gradients {
   double *dout;
   double *d[3], *bound[3]; /* of q, k, v, in their layout */
-  double *rounding[3];     /* what rounding every weight and dS by one part may change, in such parts */
+  double *rounding[3];     /* the effect of rounding every weight and dS by one part, in such parts */
   int64_t size[3];
 } gradients;
 

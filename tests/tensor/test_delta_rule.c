@@ -9,7 +9,7 @@ static ch_random randomness;
 typedef struct rule {
   int64_t sequences, length, heads, value_heads, key_dim, value_dim, split;
   bool documents;
-  const int32_t *starts; /* [sequences, length], set where there are documents */
+  const int32_t *starts; /* [sequences, length], set if there are documents */
 } rule;
 
 enum { Q, K, V, DECAY, BETA, OPERANDS };

@@ -104,7 +104,7 @@ static void the_loops_that_measure_limits_do_what_they_count(void **state) {
     void *values = reals_from(kernels, 1003, ones);
     for (int64_t n = 0; n <= 1003; n += 17) assert_true(kernels->read_loop(n, values) == (double)n);
     double flops[2];
-    /* The chains differ in what they start from, and converge to 1 whatever the number of rounds. */
+    /* The chains differ in their first value, and converge to 1 for any number of rounds. */
     assert_true(fabs(kernels->fma_loop(1000, 0.1, &flops[0]) - kernels->fma_loop(2000, 0.1, &flops[1])) <
                 1e-2);
     assert_true(flops[0] > 0 && flops[1] == 2 * flops[0]);

@@ -180,7 +180,8 @@ static void call_rmsnorm_backward(const ch_kernels *kernels, void *const *in, vo
   const norm_shape *s = data;
   kernels->rmsnorm_backward(all_threads(), s->rows, s->n, 1, in[0], in[1], in[2], in[3], out[0],
                             s->accumulate, out[1], s->accumulate_weight, scratch);
-  /* Each gradient alone: the other may be NULL. The values must not depend on it; written over what is there. */
+  /* Computes each gradient alone, with NULL for the other. The values must not depend on it; they replace
+     what was there. */
   kernels->rmsnorm_backward(all_threads(), s->rows, s->n, 1, in[0], in[1], in[2], in[3], NULL, false, out[2],
                             false, scratch);
   kernels->rmsnorm_backward(all_threads(), s->rows, s->n, 1, in[0], in[1], in[2], in[3], out[3], false, NULL,
@@ -210,7 +211,7 @@ static void the_backward_norms_of_all_tables_agree(void **state) {
   const ch_kernels *reference = ch_kernels_for(CH_F64, CH_ISA_PLAIN);
   for (int c = 0; c < SHAPES; c++) {
     norm_shape s = shapes[c];
-    s.eps = 1e-3; /* conditioning is not what is tested */
+    s.eps = 1e-3; /* the test is not about conditioning */
     int64_t size = s.rows * s.n, n = s.n;
     double *x = random_values(&random, size, 1), *w = random_values(&random, n, 1);
     double *dy = random_values(&random, size, 1), *y = zeros(size), *b = zeros(n);

@@ -253,7 +253,7 @@ static void call_tile(const ch_kernels *kernels, void *const *in, void **out, vo
 
 static void check_tile(ch_random *random, tile_case c) {
   int64_t lda = (c.transposed ? c.m : c.k) + c.a_extra, ldb = c.n + c.b_extra, ldc = c.n + c.c_extra;
-  /* Exactly as long as the last element needs, so that a sanitizer sees what is read past it. */
+  /* Ends exactly after the last element, so that a sanitizer detects reads past it. */
   int64_t a_size = c.transposed ? (c.k - 1) * lda + c.m : (c.m - 1) * lda + c.k;
   int64_t b_size = (c.k - 1) * ldb + c.n, c_size = (c.m - 1) * ldc + c.n;
   double *a = random_values(random, a_size, 1), *b = random_values(random, b_size, 1);

@@ -213,7 +213,7 @@ static void damaged_files_are_refused(void **state) {
     overwrite(good, cut);
     assert_int_equal(ch_corpus_open(out_path, &corpus, &error), CH_ERROR_FORMAT);
   }
-  for (size_t byte = 0; byte < 80; byte++) { /* a wrong header never crashes, whatever it is taken for */
+  for (size_t byte = 0; byte < 80; byte++) { /* a wrong header must never crash */
     good[byte] ^= (char)0xff;
     overwrite(good, size);
     if (ch_corpus_open(out_path, &corpus, &error) == CH_OK)

@@ -188,7 +188,7 @@ static void a_broken_tokenizer_bin_is_refused(void **state) {
   }
   ch_random random;
   ch_random_seed(&random, 1, 0);
-  for (int i = 0; i < 2000; i++) { /* no crash, whatever it says */
+  for (int i = 0; i < 2000; i++) { /* it must not crash, whatever the result */
     size_t at = ch_random_below(&random, size);
     unsigned char kept = data[at];
     data[at] = (unsigned char)ch_random_u64(&random);

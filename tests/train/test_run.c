@@ -241,7 +241,7 @@ static void a_log_ahead_of_its_checkpoint_is_cut_back(void **state) {
   watcher w = {.stop_after = 5};
   ch_error error = {0};
   assert_int_equal(run(first, directory, false, &w, &error), CH_ERROR_INTERRUPTED);
-  /* As if the program had gone on to step 7 and been killed while it wrote a line. */
+  /* Simulates a program that reached step 7 and was killed while writing a line. */
   char *path = ch_path_join(directory, CH_TRAIN_LOG);
   FILE *log = fopen(path, "a");
   fputs("{\"event\":\"step\",\"step\":6,\"loss\":1.5,\"tokens_per_second\":1}\n"

@@ -211,7 +211,7 @@ static void the_balance_loss_moves_the_router_but_is_no_part_of_the_loss(void **
   ch_step_report a = take_step(with), b = take_step(without);
   assert_true(a.loss == b.loss);
   assert_true(a.grad_norm != b.grad_norm);
-  /* Nearly even probabilities: about the coefficient a layer, whatever the loads. */
+  /* With nearly even probabilities the loss is about the coefficient per layer, for any loads. */
   assert_true(fabs(a.balance_loss - 0.01 * LAYERS) < 0.001 && b.balance_loss == 0);
   double left, right;
   assert_ok(ch_trainer_evaluate(with, NULL, NULL, &left, &failure));

@@ -110,7 +110,7 @@ static void check_with(const specimen *s, ch_dtype dtype, bool precompute) {
   fed = fed && went_well(s, ch_session_fork(session, &fork, &error), &error);
   fed = fed && step_together(s, session, NULL, text, TEXTS, 0, expected);
   fed = fed && step_together(s, fork, (int32_t[]){2, 0, 3, 1}, (int64_t[]){2, 0, 3, 1}, TEXTS, 0,
-                             expected); /* what is fed to one is no matter of the other */
+                             expected); /* feeding one must not affect the other */
   /* The second has ended: the others are fed where they are. */
   if (fed) fed = step_together(s, fork, (int32_t[]){3, 0, 2}, (int64_t[]){3, 0, 2}, TEXTS - 1, 1, expected);
   ch_session_free(fork);

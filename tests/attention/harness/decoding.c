@@ -177,8 +177,7 @@ void check_decoding_form(laboratory *lab, const specimen *s) {
     ch_session_profile(session, &profile);
     feed_tokens(s, session, 0, s->sequences, s->length - 1, 1, logits);
     bool absorbs = has_run(&profile, "head_product"), own_maps = s->definition.knock.per_head;
-    bool keys_normed =
-        a->qk_norm && !a->v_lora_rank; /* values with a latent of their own are absorbed all the same */
+    bool keys_normed = a->qk_norm && !a->v_lora_rank; /* values with a separate latent are still absorbed */
     if (latent && !gated && !keys_normed ? !absorbs : absorbs && !own_maps)
       complain(s, "latents are not absorbed");
     if (has_run(&profile, "gated_attend") != grouped) complain(s, "tokens of one id are not taken together");

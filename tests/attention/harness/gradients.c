@@ -21,7 +21,7 @@ static gradient_set new_gradients(const specimen *s) {
   gradient_set set = {.place = calloc((unsigned)s->params.count, sizeof *set.place)};
   for (int p = 0; p < s->params.count; p++) set.total += ch_param_count(&s->params.rows[p]);
   set.data = malloc((size_t)set.total * sizeof *set.data);
-  for (int64_t i = 0; i < set.total; i++) set.data[i] = NAN; /* what nobody writes shows */
+  for (int64_t i = 0; i < set.total; i++) set.data[i] = NAN; /* elements that nobody writes are detected */
   int64_t at = 0;
   for (int p = 0; p < s->params.count; p++) {
     set.place[p] = set.data + at;

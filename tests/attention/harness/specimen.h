@@ -25,7 +25,7 @@ typedef struct specimen {
   reference_config definition;
   reference_weights definition_weights; /* views of `wide` */
   int64_t sequences, length, vocab;
-  int32_t *tokens, *targets; /* [sequences, length]; -1 behind the last */
+  int32_t *tokens, *targets; /* [sequences, length]; -1 after the last */
   double *logits, loss;      /* what the reference says */
   double largest;            /* |logit| */
 } specimen;

@@ -4,7 +4,8 @@
 
 #include "mechanism.h"
 
-/* mixed[h][j] = sum_i mix[h, i] rows[i][j] for the keys j that query t sees; rows [heads][length]. */
+/* Computes mixed[h][j] = sum_i mix[h, i] rows[i][j] for the keys j that query t sees; rows
+   [heads][length]. */
 static double *mix_rows(reference_run *run, const char *name, bool on, double *rows, int64_t t) {
   if (!on) return rows;
   int64_t heads = run->config->heads, length = run->length;

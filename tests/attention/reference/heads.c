@@ -1,7 +1,7 @@
 /* Projections and sizes of mechanisms whose keys and values are per head. */
 #include "attention/mechanisms/mechanism.h"
 
-/* Queries [length][heads][d] up to and with the QK norm, not yet rotated. */
+/* Returns the queries [length][heads][d] after the QK norm, not yet rotated. */
 double *reference_queries(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   double *q = reference_project(run, "q_proj", x, c->hidden, c->heads * c->head_dim);
@@ -69,7 +69,7 @@ static double *finished_keys(reference_run *run, const double *x) {
   return k;
 }
 
-/* Rotated queries, rotated keys and values as gqa, diff and talking have them. */
+/* Computes rotated queries, rotated keys and values as gqa, diff and talking have them. */
 void reference_queries_keys_values(reference_run *run, const double *x, double **q, double **k, double **v) {
   const reference_config *c = run->config;
   int64_t d = c->head_dim;

@@ -46,7 +46,7 @@ static double *gate(reference_run *run, char letter, const double *x) {
                          c->linear.value_heads);
 }
 
-/* S = a S; S += k (b (v - S^T k))^T; o = S^T q. */
+/* Updates the state by one token: S = a S; S += k (b (v - S^T k))^T; o = S^T q. */
 static void step(int64_t keys, int64_t values, double a, double b, const double *q, const double *k,
                  const double *v, double *S, double *o) {
   for (int64_t i = 0; i < keys * values; i++) S[i] *= a;

@@ -38,7 +38,7 @@ const double *reference_model_tensor(reference_run *run, const char *name, int r
 
 /* --- linear.c --- */
 
-/* y[t] = W x[t]: x [length][in], W [out, in]. */
+/* Computes y[t] = W x[t]: x [length][in], W [out, in]. */
 double *reference_apply(reference_run *run, const double *x, int64_t in, const double *weight, int64_t out);
 /* Applies "self_attn.{name}.weight" and, if there is one, its bias. */
 double *reference_project(reference_run *run, const char *name, const double *x, int64_t in, int64_t out);
@@ -103,7 +103,7 @@ double reference_capped(double x, double cap);
 double reference_softmax(reference_run *run, int64_t t, double *scores);
 /* Returns the factor that a learned sink logit puts on a head's context: 1 without one. */
 double reference_sink_factor(reference_run *run, int64_t head, double log_sum);
-/* sum += factor * weighted values of what query t sees; value j at values + j * stride. */
+/* Adds to `sum` factor * weighted values of what query t sees; value j starts at values + j * stride. */
 void reference_gather(reference_run *run, int64_t t, const double *weights, double factor,
                       const double *values, int64_t stride, int64_t dim, double *sum);
 /* Returns softmax(scale q k) v of all heads: q [length][heads][key_dim], keys [length][groups][key_dim] and
