@@ -1,8 +1,8 @@
 /* Measures the training speed of llm.c on the reference shapes. bench/peers/compare.py compiles it against a
  * checkout of llm.c:
  *
- *   cc -Ofast -march=native -fopenmp -DOMP -I LLMC bench/peers/llmc_train.c -lm -o llmc_train && ./llmc_train
- * A STEPS
+ *   cc -Ofast -march=native -fopenmp -DOMP -I LLMC bench/peers/llmc_train.c -lm -o llmc_train &&
+ *     ./llmc_train A STEPS
  *
  * Its model is GPT-2: LayerNorm, learned positions, a GELU layer of 4 D (as many weights as the three
  * matrices of the shape's SwiGLU), and an LM head that is always tied. It prints one line: tokens/s of the

@@ -1,3 +1,4 @@
+/* Guarded memory, and the engine that computes in it; guarded.h describes them. */
 #define _GNU_SOURCE
 #include "engine/guarded.h"
 

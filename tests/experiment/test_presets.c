@@ -230,7 +230,7 @@ static void assert_refused(const char *name, const char *part) {
   if (!strstr(error.message, part)) fail_msg("'%s' gave: %s", name, error.message);
 }
 
-/* Exclusive contexts need a value for every token and head. They are a name of their own or follow a plus. */
+/* Exclusive contexts need a value for every token and head. The name "xsa" is used alone or after a plus. */
 static void exclusive_attention_is_added_to_a_mechanism(void **state) {
   (void)state;
   static const char *const names[] = {"xsa", "gqa:2+xsa", "gated+xsa", "moh+xsa+moe"};

@@ -430,8 +430,8 @@ static inline bool has_bf16_dots(const ch_kernels *kernels) {
 }
 
 /* Returns the bounds of the forward pass on a table; the caller frees them. A table with BF16 dots rounds
-   queries and weights to 8 bits if states have no more, if rounding is allowed, or if heads share
-   block-quantised states. */
+   queries and weights to 8 bits if states have no more or if rounding is allowed. It also rounds
+   block-quantised states that heads share. */
 static inline double *bounds_on(const attend_data *d, const ch_kernels *kernels, int64_t n,
                                 const double *bound, const double *rounding) {
   const attend_case *c = &d->shape;
