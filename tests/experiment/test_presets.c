@@ -129,7 +129,7 @@ static void modules_come_with_their_names(void **state) {
   assert_true(config.attention.knocking.type == CH_KNOCKING_MLP && config.attention.knocking.on == CH_ON_V);
 }
 
-/* Returns the parameters of attention that a name saves, as `info` counts them, against the mechanism
+/* Returns the share of attention's parameters, as `info` counts them, that a name saves against the mechanism
    alone. */
 static double saving(const char *mechanism, const char *shared, int64_t layers) {
   ch_config config[2];

@@ -116,8 +116,8 @@ static void laws_without_noise_are_found(void **state) {
   ch_ladder_laws_free(laws);
 }
 
-/* Asserts that intervals of 95 % cover the truth that often, within four standard errors of the count. Chance
-   misses that once in 16,000 times. */
+/* Asserts that intervals of 95 % cover the truth as often as they should, within four standard errors of the
+   count. By chance that fails once in 16,000 times. */
 static void assert_covers(const char *what, int covered, int of) {
   double least = 0.95 * of - 4 * sqrt(of * 0.95 * 0.05);
   if (covered < least) fail_msg("the interval of %s covers the truth %d of %d times", what, covered, of);
