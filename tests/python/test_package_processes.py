@@ -38,7 +38,7 @@ class Processes(unittest.TestCase):
 class Page(unittest.TestCase):
     def test_a_session_continues_as_generate_does(self):
         page = (small.ROOT / "docs/python.md").read_text(encoding="utf-8")
-        example = re.search(r"A session gives the logits themselves:\n\n```python\n(.*?)```", page, re.S).group(1)
+        example = re.search(r"A session returns the logits themselves:\n\n```python\n(.*?)```", page, re.S).group(1)
         self.assertIn("model.encode(", example)
         with crosshead.Model(STORIES) as model:
             chosen, names = [], {"crosshead": crosshead, "model": model}
