@@ -285,7 +285,9 @@ ch_status ch_ladder_compare(const ch_compare_settings *settings, const ch_compar
   set_diverged_aside(ladder);
   if (ladder->count == 0)
     return ch_fail(error, CH_ERROR_NUMERIC,
-                   "every mechanism diverged at a size of the ladder; a lower {lr} may help");
+                   "every mechanism diverged at a size of the ladder, so there are no laws; the results of "
+                   "each size are saved in %s, and a lower {lr} may help",
+                   settings->report.out);
   if (settings->schedule.target)
     CH_TRY(plan_target(settings, base, comparison->data.vocab_size, arena, ladder, error));
   CH_TRY(fit(ladder, error));
