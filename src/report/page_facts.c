@@ -70,11 +70,12 @@ void ch_page_put_training(const ch_page *p, ch_text *html) {
              (unsigned long long)training->seed);
 }
 
-/* Puts every value that a member of the runs' trained_on has, once. Runs may have had several machines. */
-static void put_trained_on(const ch_comparison *c, const char *term, size_t member, ch_text *html) {
+/* Writes each value of a member of the runs' ch_trained_on once. Runs may have had several machines. */
+static void put_trained_on(const ch_page_runs *runs, const char *term, size_t member, ch_text *html) {
   ch_text values = {0};
-  for (int i = 0; i < c->count; i++) {
-    const char *value = *(const char *const *)(const void *)((const char *)&c->models[i].trained_on + member);
+  for (int i = 0; i < runs->count; i++) {
+    const char *run = (const char *)runs->first + (size_t)i * runs->stride;
+    const char *value = *(const char *const *)(const void *)(run + member);
     if (value && (!values.data || !strstr(values.data, value)))
       ch_text_printf(&values, "%s%s", values.size ? ", " : "", value);
   }
@@ -83,15 +84,15 @@ static void put_trained_on(const ch_comparison *c, const char *term, size_t memb
   ch_text_free(&values);
 }
 
-void ch_page_put_machine(const ch_page *p, ch_text *html) {
-  const ch_machine *machine = &p->comparison->machine;
-  const bool native = p->comparison->engine == CH_ENGINE_NATIVE;
-  const char *device = p->comparison->device ? p->comparison->device : "the first GPU, else the CPU";
-  put_fact(html, "engine", "%s, Crosshead %s", native ? "native" : "PyTorch", p->comparison->version);
-  if (!native) put_fact(html, "trained on", "%s", device);
-  put_trained_on(p->comparison, "device", offsetof(ch_trained_on, device_name), html);
-  put_trained_on(p->comparison, "PyTorch", offsetof(ch_trained_on, torch), html);
-  put_trained_on(p->comparison, "Python", offsetof(ch_trained_on, python), html);
+void ch_page_machine_facts(const ch_comparison *about, const ch_page_runs *runs, ch_text *html) {
+  const ch_machine *machine = &about->machine;
+  const bool native = about->engine == CH_ENGINE_NATIVE;
+  put_fact(html, "engine", "%s, Crosshead %s", native ? "native" : "PyTorch", about->version);
+  if (!native)
+    put_fact(html, "trained on", "%s", about->device ? about->device : "the first GPU, else the CPU");
+  put_trained_on(runs, "device", offsetof(ch_trained_on, device_name), html);
+  put_trained_on(runs, "PyTorch", offsetof(ch_trained_on, torch), html);
+  put_trained_on(runs, "Python", offsetof(ch_trained_on, python), html);
   if (machine->processor[0]) put_fact(html, "processor", "%s", machine->processor);
   put_fact(html, "cores", "%lld, %lld %s used", (long long)machine->cores, (long long)machine->threads,
            ch_plural(machine->threads, "thread", "threads"));
@@ -99,6 +100,12 @@ void ch_page_put_machine(const ch_page *p, ch_text *html) {
     put_fact(html, "memory", "%.1f GiB", (double)machine->memory_bytes / (1024.0 * 1024 * 1024));
   if (machine->system[0]) put_fact(html, "system", "%s", machine->system);
   if (machine->kernels[0]) put_fact(html, "arithmetic", "%s", machine->kernels);
+}
+
+void ch_page_put_machine(const ch_page *p, ch_text *html) {
+  const ch_model_result *models = p->comparison->models;
+  const ch_page_runs runs = {models ? &models->trained_on : NULL, sizeof *models, p->comparison->count};
+  ch_page_machine_facts(p->comparison, &runs, html);
 }
 
 /* --- commands ---------------------------------------------------------------------------------------------------- */

@@ -27,4 +27,14 @@ void ch_page_put_training(const ch_page *page, ch_text *html);
 void ch_page_put_machine(const ch_page *page, ch_text *html);
 void ch_page_put_commands(const ch_page *page, ch_text *html);
 
+/* Says where runs were trained: one ch_trained_on in every `stride` bytes from `first`. */
+typedef struct ch_page_runs {
+  const ch_trained_on *first;
+  size_t stride;
+  int count;
+} ch_page_runs;
+
+/* Writes the engine, its devices and versions, and the machine as terms and values (page_facts.c). */
+void ch_page_machine_facts(const ch_comparison *about, const ch_page_runs *runs, ch_text *html);
+
 #endif

@@ -1,4 +1,4 @@
-/* Figures of a sweep, in the form of report/figure.h. */
+/* Writes the page of a sweep: answer, figures, table, machine and command. */
 #include "report/sweep_page.h"
 
 #include <math.h>
@@ -8,6 +8,7 @@
 #include "laws/scaling_law.h"
 #include "report/compare_figures.h"
 #include "report/labels.h"
+#include "report/page_private.h"
 #include "report/sweep_text.h"
 
 enum { LAW_POINTS = 60 };
@@ -151,6 +152,15 @@ static void put_sentences(const ch_sweep *sweep, ch_text *html) {
   ch_text_puts(html, "</pre></div>\n</section>\n");
 }
 
+static void put_machine(const ch_sweep *sweep, ch_text *html) {
+  const ch_page_runs runs = {sweep->runs ? &sweep->runs->trained_on : NULL, sizeof *sweep->runs,
+                             sweep->count};
+  ch_text_puts(html, "<section aria-labelledby=\"machine-heading\">\n"
+                     "<h2 id=\"machine-heading\">Machine</h2>\n<dl>\n");
+  ch_page_machine_facts(&sweep->about, &runs, html);
+  ch_text_puts(html, "</dl>\n</section>\n");
+}
+
 /* Returns true if several mechanisms can be compared at their best rates. */
 static bool is_comparison(const ch_sweep *sweep) {
   return sweep->mechanisms > 1 && sweep->about.count > 0;
@@ -186,6 +196,7 @@ static ch_status write_page(const ch_sweep *sweep, const ch_summary *summary, ch
     ch_page_figure(chosen_figure(sweep), html);
     for (int m = 0; m < sweep->mechanisms; m++) ch_page_figure(mechanism_figure(sweep, m), html);
   }
+  put_machine(sweep, html);
   ch_page_command(sweep->about.command, html);
   ch_page_end(&head, html);
   ch_text_free(&answer);

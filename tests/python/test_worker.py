@@ -317,6 +317,19 @@ class Resuming(Case):
         self.assertLessEqual(versions.items(), found["models"][0].items())
         self.assertIn(f"<dt>PyTorch</dt><dd>{torch.__version__}</dd>", (out / "report.html").read_text())
 
+    def test_a_sweep(self):
+        out = self.folder / "swept"
+        crosshead("sweep", "--data", self.text, "--mechanisms", "mha", "--params", "100k", "--tokens", "2k", "--batch", "2", "--seq", "64",
+                  "--evaluations", "6", "--lr", "1e-3,3e-3", "--engine", "pytorch", "--device", "cpu", "--python", sys.executable,
+                  "--out", out)
+        found = json.loads((out / "results.json").read_text())
+        self.assertEqual((found["engine"], found["devices"]), ("pytorch", ["cpu"]))
+        versions = {"device_name": "cpu", "torch": torch.__version__, "python": platform.python_version()}
+        self.assertEqual(len(found["runs"]), 2)
+        for run in found["runs"]:
+            self.assertLessEqual(versions.items(), run.items())
+        self.assertIn(f"<dt>PyTorch</dt><dd>{torch.__version__}</dd>", (out / "report.html").read_text())
+
 
 class Processes(Case):
     def start(self, run):
