@@ -1,5 +1,6 @@
-/* The public functions that open a file of runs, write runs into it and delete them. They own the tables of the SQLite
- * database; api_runs_query.c searches them, and src/runs makes a run of what training and evaluation left. */
+/* The public functions that open a file of runs, write runs to it and delete them. This file defines the tables of the
+ * SQLite database. api_runs_query.c searches them. src/runs creates records from the files of training and
+ * evaluation. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <math.h>
@@ -118,12 +119,13 @@ static ch_status make_tables(ch_runs *runs, ch_error *error) {
   put_table(&sql);
   ch_text_printf(&sql, "; %s; PRAGMA application_id = %d; PRAGMA user_version = %d", curves_sql, APPLICATION,
                  SCHEMA);
-  ch_status status = sql.failed ? ch_no_memory(error) : execute(runs, sql.data, "make", error);
+  ch_status status = sql.failed ? ch_no_memory(error) : execute(runs, sql.data, "create", error);
   ch_text_free(&sql);
   return status;
 }
 
-/* Makes the tables in a new file, checks those of an old one. Two programs may do so at once. */
+/* Creates the tables in a new file, or checks those of an existing one. Several programs may do so at the same
+   time. */
 static ch_status settle_tables(ch_runs *runs, bool create, ch_error *error) {
   int64_t version = 0, application = 0, tables = 0;
   CH_TRY(whole_of(runs, "PRAGMA application_id", &application, error));
@@ -131,8 +133,9 @@ static ch_status settle_tables(ch_runs *runs, bool create, ch_error *error) {
   CH_TRY(whole_of(runs, "SELECT count(*) FROM sqlite_schema", &tables, error));
   if (application == APPLICATION && version > SCHEMA)
     return ch_fail(error, CH_ERROR_FORMAT,
-                   "%s was written by a newer version of crosshead (tables %lld, not %d)", runs->path,
-                   (long long)version, SCHEMA);
+                   "%s was written by a newer version of crosshead (tables %lld, not %d); update crosshead, "
+                   "or name another file with {runs}",
+                   runs->path, (long long)version, SCHEMA);
   if (tables > 0) {
     if (application == APPLICATION) return check_tables(runs, error);
     return ch_fail(error, CH_ERROR_FORMAT,
@@ -142,8 +145,8 @@ static ch_status settle_tables(ch_runs *runs, bool create, ch_error *error) {
   return make_tables(runs, error);
 }
 
-/* Readers and a writer at once need the write-ahead log. Turning it on wants the file for itself, and is refused at
- * once, not after the usual wait, when another program has it open. */
+/* Turns on the write-ahead log, so that readers and a writer can work at the same time. This needs exclusive access,
+ * and fails at once instead of waiting if another program has the file open. */
 static ch_status use_log(ch_runs *runs, ch_error *error) {
   for (int waited = 0;; waited += RETRY_MS) {
     if (sqlite3_exec(runs->database, "PRAGMA journal_mode = WAL", NULL, NULL, NULL) == SQLITE_OK)
@@ -171,8 +174,8 @@ static ch_status set_up(ch_runs *runs, bool create, ch_error *error) {
   return status;
 }
 
-/* Finds out why a file cannot be opened. SQLite says "unable to open" of a directory and of a file without
- * read permission. */
+/* Fails with the reason why a file cannot be opened. SQLite says only "unable to open" for a directory and for a file
+ * without read permission. */
 static ch_status check_file(const char *path, bool create, ch_error *error) {
   FILE *file;
   if (ch_is_directory(path))
@@ -262,14 +265,14 @@ static ch_status insert_run(ch_runs *runs, const ch_run_record *run, int64_t *id
   sqlite3_stmt *statement = NULL;
   ch_text_puts(&sql, "INSERT INTO runs (id");
   for (int c = 0; c < CH_RUNS_COLUMNS; c++) ch_text_printf(&sql, ", \"%s\"", ch_runs_columns[c].name);
-  /* A run that is there keeps its number; else SQLite gives the next. */
+  /* an existing run keeps its id, otherwise SQLite assigns the next one */
   ch_text_puts(&sql, ") VALUES ((SELECT id FROM runs WHERE ");
   for (int c = 0, n = 0; c < CH_RUNS_COLUMNS; c++)
     if (strcmp(ch_runs_columns[c].name, "directory") == 0 || strcmp(ch_runs_columns[c].name, "started") == 0)
       ch_text_printf(&sql, "%s%s = ?%d", n++ ? " AND " : "", ch_runs_columns[c].name, c + 1);
   ch_text_puts(&sql, ")");
   for (int c = 0; c < CH_RUNS_COLUMNS; c++) ch_text_printf(&sql, ", ?%d", c + 1);
-  /* Keeps the run's name, and texts that the new record lacks (the data of a resumed run). */
+  /* keeps the run's name, and texts that the new record lacks (the data of a resumed run) */
   ch_text_puts(&sql, ") ON CONFLICT DO UPDATE SET status = excluded.status");
   for (int c = 0; c < CH_RUNS_COLUMNS; c++) {
     const char *name = ch_runs_columns[c].name;
@@ -329,7 +332,7 @@ static ch_status put_all(ch_runs *runs, const ch_run_record *run, int64_t *id, c
   return put_curve(runs, *id, "validation", run->validation_curve, run->validation_points, error);
 }
 
-/* Ends a transaction as `status` says. */
+/* Commits the transaction if `status` is CH_OK, otherwise rolls it back. */
 static ch_status end_transaction(ch_runs *runs, ch_status status, ch_error *error) {
   if (status == CH_OK) status = execute(runs, "COMMIT", "write", error);
   if (status != CH_OK) sqlite3_exec(runs->database, "ROLLBACK", NULL, NULL, NULL);

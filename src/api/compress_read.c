@@ -1,10 +1,10 @@
-/* Translates the settings of a compression to a model: layers, heads, projections, element type. */
+/* Checks the settings of a compression, and converts them for a model: layers, heads, projections, element type. */
 #include <stdio.h>
 #include <string.h>
 
 #include "api/compress_private.h"
 
-/* --- of themselves ----------------------------------------------------------------------------------------------- */
+/* --- settings alone ---------------------------------------------------------------------------------------------- */
 
 const char *const ch_compression_names[] = {"mea", "masa", "svd-llm", "svd", "basis-sharing", NULL};
 const char *const ch_compression_weightings[] = {"measured", "paper", NULL};
@@ -63,15 +63,15 @@ static ch_status check_others(const ch_compress_settings *s, ch_error *error) {
     return wrong_compress_setting(
         s, "does not make the cache smaller; leave cache out, or set it without a method", error);
   if (s->component_heads > 0 || s->budget != 0 || s->profile || s->first_layer != 0 || s->last_layer != -1)
-    return wrong_compress_setting(s, "needs a ratio; component_heads, layers, budget and profile are mea's",
+    return wrong_compress_setting(s, "needs a ratio; component_heads, layers, budget and profile are for mea",
                                   error);
   if (!(s->ratio > 0 && s->ratio < 1))
     return wrong_compress_setting(s, "needs a ratio above 0 and below 1", error);
   if (s->method != CH_COMPRESSION_MASA && (s->groups || s->atoms))
-    return wrong_compress_setting(s, "has no dictionaries: groups and atoms are masa's", error);
+    return wrong_compress_setting(s, "has no dictionaries: groups and atoms are for masa", error);
   if (s->weighting && !ch_compression_weighs(s))
     return wrong_compress_setting(
-        s, "weighs errors only where ranks are searched; set ranks to that, or leave weighting out", error);
+        s, "weights errors only if ranks are searched; set ranks to searched, or leave weighting out", error);
   bool whitens = s->method == CH_COMPRESSION_SVD_LLM || s->method == CH_COMPRESSION_BASIS_SHARING;
   if (whitens && (!s->calibration || s->data_free))
     return wrong_compress_setting(s, "needs a calibration text with typical inputs", error);
@@ -97,7 +97,7 @@ ch_status ch_compress_job_check(const ch_compress_settings *s, ch_error *error) 
   return s->method == CH_COMPRESSION_MEA ? check_mea(s, error) : check_others(s, error);
 }
 
-/* --- for a model ------------------------------------------------------------------------------------------------- */
+/* --- settings for a model ---------------------------------------------------------------------------------------- */
 
 static ch_status read_layers(ch_compress_job *c, ch_error *error) {
   int64_t layers = c->own->config.num_hidden_layers;
@@ -137,7 +137,7 @@ static ch_status read_keep(ch_compress_job *c, ch_error *error) {
     if (!names[i]) {
       const char *near = ch_nearest_name(name, names);
       return ch_fail(error, CH_ERROR_ARGUMENT,
-                     "{keep} names '%.*s', which is not a projection of %s; its projections are %s",
+                     "{keep} names '%.*s', which is not a projection of %s; give names such as %s",
                      (int)length, p, c->directory, near ? near : names[0]);
     }
     c->keep[c->keep_count++] = name;

@@ -1,5 +1,5 @@
-/* Decides the config and the options of a run, new or from a checkpoint. A resumed run keeps its own options; those
- * that would change its result are refused. */
+/* Decides the config and the options of a run, new or from a checkpoint. A resumed run keeps its options. Options that
+ * would change its result are errors. */
 #include <string.h>
 
 #include "api/train_private.h"
@@ -8,7 +8,7 @@
 #include "config_file/config_json.h"
 #include "io/model_files.h"
 
-/* --- what can be said of the settings alone --------------------------------------------------------------------- */
+/* --- checks of the settings alone -------------------------------------------------------------------------------- */
 
 static ch_status check_choices(const ch_train_settings *s, ch_error *error) {
   unsigned both = CH_TRAIN_FLIP | CH_TRAIN_CROP;
@@ -38,7 +38,7 @@ static ch_status check_choices(const ch_train_settings *s, ch_error *error) {
   if (s->workers.shard && !(s->workers.device && strchr(s->workers.device, ',')))
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "{shard} divides the model over several devices; name them with {device}, as cuda:0,cuda:1");
+        "{shard} divides the model over several devices; name them with {device}, as in cuda:0,cuda:1");
   if (s->workers.engine == CH_ENGINE_PYTORCH && (ch_rank_count(s->workers.ranks) > 1 || s->report.trace))
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
@@ -53,14 +53,15 @@ static ch_status check_choices(const ch_train_settings *s, ch_error *error) {
 
 static ch_status check_lengths(const ch_train_settings *s, ch_error *error) {
   if ((s->training.tokens != 0) + (s->training.steps != 0) + (s->training.epochs != 0) > 1)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "{%s} and {%s} mean the same; give one of them",
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "{%s} and {%s} both set the length of the training; give one of them",
                    s->training.tokens ? "tokens" : "steps", s->training.epochs ? "epochs" : "steps");
   if (s->training.tokens < 0 || s->training.steps < 0 || s->training.epochs < 0 || s->vision.crop < 0 ||
-      s->text.validation < 0 || s->text.validation >= 1)
+      s->text.validation < 0 || s->text.validation > 0.5)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
         "{tokens}, {steps}, {epochs} and {crop} cannot be negative, and {validation} must be a share "
-        "from 0 to less than 1");
+        "from 0 to 0.5");
   if (s->text.validation > 0 && s->text.validation_text)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "{validation} and {validation_text} exclude each other; give one of them");
@@ -119,12 +120,12 @@ static ch_status read_fresh(ch_train_job *t, ch_error *error) {
   return CH_OK;
 }
 
-/* Settings that mean nothing to the kind of model that is trained. */
+/* Fails for settings that do not apply to the kind of model. */
 static ch_status check_kind(const ch_train_job *t, ch_error *error) {
   const ch_train_settings *s = t->settings;
   const struct {
     const char *setting;
-    bool given, images; /* images: it is for their models */
+    bool given, images; /* given: true if the setting is set; images: true if it is for models of images */
   } settings[] = {{"tokens", s->training.tokens, false},
                   {"sequence", s->training.sequence, false},
                   {"tokenizer", s->text.tokenizer, false},
@@ -149,8 +150,7 @@ static ch_status check_kind(const ch_train_job *t, ch_error *error) {
   return CH_OK;
 }
 
-/* Chooses how images are augmented: as requested, or at the start of a run by the default for these
- * images. */
+/* Sets the augmentation of images: the requested one or, in a new run, the default for these images. */
 static void choose_augmentation(ch_train_job *t) {
   const ch_train_settings *s = t->settings;
   ch_train_options *o = &t->options;
@@ -175,7 +175,7 @@ ch_status ch_training_decide(ch_train_job *t, ch_error *error) {
   CH_TRY(check_kind(t, error));
   ch_train_options_put(t->settings, &t->options);
   choose_augmentation(t);
-  /* Before any work on the data; a length that is not known yet fits every warm-up. */
+  /* before any work on the data; a length that is not known yet is set to one that fits every warm-up */
   ch_train_options known = t->options;
   if (known.steps == 0) known.steps = 100000000;
   return ch_train_options_check(&known, &t->config, error);

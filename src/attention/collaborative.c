@@ -1,11 +1,10 @@
-/* Collaborative heads (Cordonnier et al. 2020): one query and one key for all heads, which each weigh their
- * dims.
+/* Collaborative heads (Cordonnier et al. 2020): one query and one key for all heads. Each head weights their dims.
  *
  *   write:  k = RoPE(W_k x)  [D~],   e = U x  [H, with "content_bias"],   v = knock(W_v x)  [G heads of d]
  *   read:   s_h = (RoPE(W_q x * m_h) . k + e_h) / sqrt(d);   y = W_o headnorm(softmax(s) v)
  *
- * RoPE turns blocks of d, each as a head, so that D~ = H d with m_h one on block h is multi-head attention. e
- * is the end of the key: head h's query ends in row h of the identity. */
+ * RoPE rotates blocks of d, each as a head, so that D~ = H d with m_h one on block h is multi-head attention. e is
+ * the end of the key: head h's query ends in row h of the identity. */
 #include <math.h>
 
 #include "attention/mechanism.h"
@@ -34,8 +33,8 @@ static int64_t key_width(const ch_config *config) {
   return config->attention.shared_qk_dim + (config->attention.content_bias ? config->num_attention_heads : 0);
 }
 
-/* Returns the initial deviation of the mixing weights: Xavier's, as in the paper's code. With the spectral
-   rule, sums over D~ start with the size of sums over d, whatever the widths. */
+/* Returns the initial standard deviation of the mixing weights: Xavier's, as in the paper's code. With the spectral
+   rule, sums over D~ start with the size of sums over d for all widths. */
 static double mixing_std(const ch_config *config) {
   double shared = (double)config->attention.shared_qk_dim;
   if (config->parametrization == CH_PARAMETRIZATION_SPECTRAL) return sqrt((double)config->head_dim / shared);
@@ -76,7 +75,7 @@ static void collaborative_write(ch_builder *builder, ch_node *x, ch_node *out[])
   out[1] = ch_knock(builder, CH_ON_V, ch_project(builder, x, "v_proj"));
 }
 
-/* Returns the shared query, weighted by each head [N, H key_width]. */
+/* Returns the shared query with each head's weights [N, H key_width]. */
 static ch_node *queries(ch_builder *builder, ch_node *x) {
   const ch_config *c = builder->config;
   ch_graph *graph = builder->graph;
@@ -131,7 +130,7 @@ static ch_status third_of_heads(ch_config *config, int64_t number, const char *w
 
 static const ch_preset presets[] = {
     {"collab", "elements of the key",
-     "collaborative heads: one query and one key, whose dims every head weighs (default: a third of mha's)",
+     "collaborative heads: all heads weight the dims of one query and one key (default: a third of mha's)",
      third_of_heads},
     {0},
 };

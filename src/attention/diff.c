@@ -1,4 +1,4 @@
-/* Differential attention (Ye et al.; MEA eqs. 4-6): heads in pairs, the second one's weights subtracted.
+/* Differential attention (Ye et al.; MEA eqs. 4-6): heads in pairs. The second head's weights are subtracted.
  *
  *   write:  k, v of G heads of d, as gqa
  *   read:   C_i = (softmax(q_2i k_2i^T / sqrt(d)) - lambda_i softmax(q_2i+1 k_2i+1^T / sqrt(d)))
@@ -6,7 +6,7 @@
  *           y = W_o (1 - lambda_init) headnorm(C)                   [heads of 2 d]
  *
  * lambda_init = 0.8 - 0.6 exp(-0.3 layer). lambda is one number per pair, or exp(q1 . k1) - exp(q2 . k2) +
- * lambda_init for the layer. Without the head norm there is no factor (1 - lambda_init) either. */
+ * lambda_init for the whole layer. Without the head norm, there is no factor (1 - lambda_init). */
 #include <math.h>
 
 #include "attention/mechanism.h"
@@ -55,7 +55,7 @@ static ch_node *lambda_of(ch_builder *builder) {
   return ch_op_diff_lambda(builder->graph, v[0], v[1], v[2], v[3], initial_lambda(builder->layer));
 }
 
-/* Computes the attention of the first (side 0) or second heads of all pairs, over both values of their
+/* Computes the attention of the first (side 0) or second (side 1) heads of all pairs, over both values of their
    pair. */
 static ch_node *attend(ch_builder *builder, ch_node *q, ch_node *keys, ch_node *values, int64_t side) {
   const ch_config *c = builder->config;
@@ -71,7 +71,7 @@ static ch_node *attend(ch_builder *builder, ch_node *q, ch_node *keys, ch_node *
                                            .slopes = ch_alibi_slopes(builder, side, 2, pairs)});
 }
 
-/* (1 - lambda_init) headnorm(context). The factor multiplies the norm's weight. */
+/* Returns (1 - lambda_init) headnorm(context). The factor multiplies the norm's weight. */
 static ch_node *normed(ch_builder *builder, ch_node *context) {
   if (!builder->config->attention.head_norm) return context;
   ch_node *weight = ch_op_scale(builder->graph, ch_attention_param(builder, "head_norm.weight"),
@@ -89,7 +89,7 @@ static ch_node *diff_read(ch_builder *builder, ch_node *x, ch_node *const states
   return ch_project(builder, normed(builder, context), "o_proj");
 }
 
-/* Presets as many key-value heads as query heads, as MHA has. */
+/* Presets `number` key-value heads, or for 0 as many as query heads, as in MHA. */
 static ch_status all_groups(ch_config *config, int64_t number, const char *where, ch_error *error) {
   return ch_preset_groups(config, number ? number : config->num_attention_heads, where, error);
 }
@@ -97,7 +97,7 @@ static ch_status all_groups(ch_config *config, int64_t number, const char *where
 static const char *const keys[] = {"diff_lambda", NULL};
 
 static const ch_preset presets[] = {
-    {"diff", ch_preset_counts_groups, "differential attention: pairs of heads subtract their weights",
+    {"diff", ch_preset_counts_groups, "differential attention: weights of one head minus those of another",
      all_groups},
     {0},
 };

@@ -3,8 +3,8 @@
  *
  *   kv = LayerNorm(kv * W_g E[token])      (gate_op "add": kv + ...; gate_norm false: no norm)
  *
- * The gate depends only on the token's id. The cache therefore keeps one row per id for it, and two scalars
- * per token for the moments of the norm. */
+ * The gate depends only on the token's id. So the cache stores one row per id for it, and two scalars per token
+ * for the moments of the norm. */
 #include "attention/embedding_gate.h"
 
 #include <math.h>
@@ -25,8 +25,8 @@ ch_status ch_embedding_gate_check(const ch_config *config, const char *where, ch
   char std[40];
   snprintf(std, sizeof std, "%g", a->gate_embedding_std);
   return ch_fail(error, CH_ERROR_CONFIG,
-                 "%s: \"attention.%s\" is %s, but it needs \"attention.gate_embedding_dim\"; set that, or "
-                 "leave this out",
+                 "%s: \"attention.%s\" is %s, but it needs \"attention.gate_embedding_dim\"; set both "
+                 "or neither",
                  where,
                  added          ? "gate_op"
                  : a->gate_norm ? "gate_embedding_std"
@@ -45,7 +45,7 @@ void ch_embedding_gate_declare(ch_declaration *declaration) {
                                c->vocab_size, a->gate_embedding_dim,
                                "model.layers.%d.self_attn.kv_gate_embed.weight", declaration->layer);
   ch_params_set_role(declaration->params, table, CH_PARAM_TABLE);
-  if (a->gate_op == CH_GATE_ADD) /* in the unit of what it is added to */
+  if (a->gate_op == CH_GATE_ADD) /* an added gate has the scale of the expanded state */
     ch_declare_projection(declaration, "kv_gate_proj", width, a->gate_embedding_dim);
   else
     ch_declare_gate_projection(declaration, "kv_gate_proj", width, a->gate_embedding_dim);

@@ -3,8 +3,8 @@
  *   write:  l_j = norm_j((W_a x)_j)  [c / g, g of them],   r = RoPE(W_r x)  [r]
  *   read:   (k_h, v_h) = B_h l_(floor(h g / H));   the rest as MLA
  *
- * A head's latent is g times narrower, so that folded queries and sums of latents cost g times less; and g
- * machines can hold a latent each. One latent is MLA, tensor for tensor. */
+ * A head's latent is g times narrower, so that folded queries and sums of latents cost g times less, and g machines
+ * can store one latent each. With one latent, the model is MLA, tensor for tensor. */
 #include "attention/grouped_latents.h"
 
 static void gla_defaults(ch_config *config) {
@@ -16,7 +16,7 @@ static const char *const keys[] = {"q_lora_rank",      "kv_lora_rank", "qk_nope_
                                    "latent_heads",     "latent_scale", NULL};
 
 static const ch_preset presets[] = {
-    {"gla", "latent elements", "grouped latent attention: half of the heads read each of two latents",
+    {"gla", "latent elements", "grouped latent attention: each half of the heads reads its own latent",
      ch_preset_grouped_latents},
     {0},
 };

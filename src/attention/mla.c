@@ -1,26 +1,26 @@
-/* Multi-head Latent Attention (DeepSeek-V2): all heads' keys and values from one latent vector per token.
+/* Multi-head Latent Attention (DeepSeek-V2): one latent vector per token gives all heads' keys and values.
  *
  *   write:  c = norm(W_a x)  [c],   r = RoPE(W_r x)  [r, one for all heads]
  *   read:   (k_h, v_h) = heads of W_b c;   q_h = (nope, RoPE(rope)) of W_q x, or of W_qb norm(W_qa x)
  *           y = W_o headnorm(softmax(q_h (k_h, r)^T / sqrt(n + r)) v_h)
  *
- * Decoding never expands the cache: W_UK is multiplied into the query, q_h^T W_UK c, and W_UV into the
- * weighted sum of latents. A pass of many queries expands the cache instead, a few hundred tokens at a time,
- * since that needs fewer products. With an embedding gate (EG-MLA) or a QK norm neither matrix can be
- * absorbed: latents are expanded block by block on read. The QK norm is of whole heads (nope, rope) and (k_h,
- * r). With it r is written unrotated, and every key is normed and rotated on read.
+ * Decoding never expands the cache: W_UK is multiplied into the query, q_h^T W_UK c, and W_UV into the weighted sum
+ * of latents. A pass of many queries expands the cache instead, a few hundred tokens at a time, if that needs fewer
+ * products. With an embedding gate (EG-MLA) or a QK norm, neither matrix can be absorbed: latents are expanded block
+ * by block on read. The QK norm covers whole heads (nope, rope) and (k_h, r). With it r is written unrotated, and
+ * every key is normed and rotated on read.
  *
- * With "k_lora_rank" or "v_lora_rank" keys and values have separate latents instead (mla_apart.c).
+ * With "k_lora_rank" or "v_lora_rank", keys and values have separate latents instead (mla_apart.c).
  *
- * Layers of a group share what is written and how it is expanded; the group's first layer has the tensors. Or
- * they share only the latent, and each expands and gates it with its own matrices. */
+ * Layers of a group share the written state and its expansion; the group's first layer has the tensors. Or they share
+ * only the latent, and each layer expands and gates it with its own matrices. */
 #include <math.h>
 
 #include "attention/embedding_gate.h"
 #include "attention/latent_query.h"
 #include "attention/mla_apart.h"
 
-/* Sizes by their letters in the papers. */
+/* Sizes: H, c, n, r and v of the papers. */
 typedef struct sizes {
   int64_t heads, latent, nope, rope, value;
 } sizes;
@@ -39,8 +39,7 @@ static bool leads(const ch_config *config, int layer) {
   return group_leader(config, layer) == layer;
 }
 
-/* Returns the layer whose kv_b_proj, and all that follows it, computes the keys and values that `layer`
-   reads. */
+/* Returns the layer whose kv_b_proj and later tensors expand the latents that `layer` reads. */
 static int expanding_layer(const ch_config *config, int layer) {
   return config->attention.layer_group_shares == CH_GROUP_SHARES_LATENT ? layer : group_leader(config, layer);
 }
@@ -59,12 +58,12 @@ static ch_status check_group(const ch_config *config, const char *where, ch_erro
     return ch_fail(
         error, CH_ERROR_CONFIG,
         "%s: \"attention.layer_group_shares\" is \"latent\", but \"attention.layer_group_size\" is 1, "
-        "so no layers share anything; set that to 2 or more, or leave this out",
+        "so no layers share anything; use groups of 2 layers or more, or share \"all\"",
         where);
   if (!ch_mla_is_apart(config)) return CH_OK;
   return ch_fail(error, CH_ERROR_CONFIG,
                  "%s: \"attention.layer_group_shares\" is \"latent\", which cannot be combined with "
-                 "\"attention.%s\"; use \"attention.kv_lora_rank\", or leave this out",
+                 "\"attention.%s\"; use \"attention.kv_lora_rank\", or share \"all\"",
                  where, a->k_lora_rank ? "k_lora_rank" : "v_lora_rank");
 }
 
@@ -112,8 +111,8 @@ static void mla_declare(ch_declaration *declaration) {
   ch_head_norm_declare(declaration, s.value);
 }
 
-/* Lists a token's latent, stored by the first layer of a group, and what a gate adds in every layer that has
-   one. */
+/* Lists a token's latent, which the first layer of a group stores, and the gate's parts in every layer that has a
+   gate. */
 static int mla_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
   if (expanding_layer(config, layer) != layer) return 0;
   if (ch_mla_is_apart(config)) return ch_mla_apart_state(config, parts);
@@ -139,7 +138,7 @@ static double score_scale(const ch_builder *builder) {
   return ch_latent_score_scale(builder->config) / sqrt((double)(s.nope + s.rope));
 }
 
-/* Expands the latents of tokens to keys and values of all heads, (k_h, v_h) side by side, before any gate. */
+/* Expands the latents of tokens to keys and values of all heads, (k_h, v_h) head by head, before any gate. */
 static ch_node *expanded(ch_builder *builder, ch_node *latent) {
   const ch_config *c = builder->config;
   sizes s = mla_sizes_of(c);
@@ -156,7 +155,7 @@ static ch_node *latent_of(ch_builder *builder, ch_node *state) {
                            (ch_head_slice){0, 0, mla_sizes_of(builder->config).latent});
 }
 
-/* Returns the normalised latent. *state: that latent followed by the rotated key. */
+/* Returns the normalised latent. *state receives the latent followed by the rotated key. */
 static ch_node *write_latent(ch_builder *builder, ch_node *x, ch_node **state) {
   ch_graph *graph = builder->graph;
   sizes s = mla_sizes_of(builder->config);
@@ -206,7 +205,7 @@ static ch_node *attend_expanded(ch_builder *builder, ch_node *q, ch_node *const 
 
 /* --- reading latents directly --------------------------------------------------------------------------- */
 
-/* Multiplies every query head by W_UK^T, or every sum of latents by W_UV. builder: at the layer that has the
+/* Multiplies every query head by W_UK^T, or every sum of latents by W_UV. `builder` is at the layer that has the
    matrix. */
 static ch_node *through_kv_b(ch_builder *builder, ch_node *x, int64_t first, int64_t rows, bool transposed) {
   sizes s = mla_sizes_of(builder->config);
@@ -249,7 +248,7 @@ static bool is_absorbed(const ch_builder *builder) {
   return builder->graph->length * (2 * s.latent - s.nope - s.value) <= expanding(c);
 }
 
-/* Returns the number of queries at which computing keys and values is a quarter of the work. */
+/* Returns the number of queries at which expanding keys and values is a quarter of the work. */
 static int64_t long_pass(const ch_config *config) {
   sizes s = mla_sizes_of(config);
   return 4 * expanding(config) / (s.nope + s.rope + s.value);
@@ -288,8 +287,8 @@ static int64_t shared_latent_dim(const ch_config *config) {
   return ch_mla_is_apart(config) ? ch_mla_apart_shared_dim(config) : config->attention.kv_lora_rank;
 }
 
-/* Presets EG-MLA's kv64 for heads of 64, a latent of one head's size, and the table that the paper
-   recommends: 512 columns for a width of 2048, a quarter of the width. */
+/* Presets a latent of one head's size (EG-MLA's kv64 for heads of 64), and a table with a quarter of the model's width
+   as columns, as the paper recommends (512 for a width of 2048). */
 static ch_status gated_sizes(ch_config *config, int64_t number, const char *where, ch_error *error) {
   config->attention.gate_embedding_dim = (config->hidden_size + 3) / 4;
   return ch_preset_latent(config, number ? number : config->head_dim, where, error);

@@ -1,4 +1,4 @@
-/* Mixture-of-Head attention (Jin et al. 2024): grouped-query attention whose heads each token weighs.
+/* Mixture-of-Head attention (Jin et al. 2024): grouped-query attention in which each token weights its heads.
  *
  *   write:  k, v of G heads of d, as gqa
  *   read:   o_h as gqa, after head norm;   y = W_o [g_1 o_1 ... g_H o_H]
@@ -31,7 +31,7 @@ static ch_status moh_check(const ch_config *c, const char *where, ch_error *erro
   if (a->active_heads > routed_heads(c))
     return ch_fail(error, CH_ERROR_CONFIG,
                    "%s: \"attention.active_heads\" is %lld; it must be at most %lld: \"num_attention_heads\" "
-                   "without \"attention.shared_heads\"",
+                   "minus \"attention.shared_heads\"",
                    where, (long long)a->active_heads, (long long)routed_heads(c));
   if (c->num_attention_heads > CH_MAX_EXPERTS)
     return ch_fail(error, CH_ERROR_CONFIG,
@@ -53,8 +53,8 @@ static ch_node *logits(ch_builder *builder, ch_node *x, const char *name) {
   return ch_op_linear(builder->graph, x, ch_attention_param(builder, name), NULL);
 }
 
-/* Computes g [N, H]. The balance loss is that of experts times k, because f_i is a share of tokens here, and
-   of choices there. */
+/* Computes g [N, H]. The balance loss is the experts' loss (route.c) times k, because f_i is a share of tokens here
+   and a share of choices there. */
 static ch_node *weights(ch_builder *builder, ch_node *x) {
   const ch_attention_config *a = &builder->config->attention;
   ch_graph *graph = builder->graph;
@@ -81,7 +81,7 @@ static ch_node *moh_read(ch_builder *builder, ch_node *x, ch_node *const states[
 static const char *const keys[] = {"num_key_heads", "num_value_heads",     "exclusive", "shared_heads",
                                    "active_heads",  "balance_coefficient", NULL};
 
-/* Presets one of every four heads as shared and two of the other three as chosen, so that three quarters are
+/* Presets a quarter of the heads as shared and half of the heads as active routed ones, so that three quarters are
    active. */
 static ch_status three_quarters(ch_config *config, int64_t number, const char *where, ch_error *error) {
   int64_t heads = config->num_attention_heads;
@@ -93,7 +93,7 @@ static ch_status three_quarters(ch_config *config, int64_t number, const char *w
 
 static const ch_preset presets[] = {
     {"moh", ch_preset_counts_groups,
-     "mixture of heads: a quarter of them always active, half of them chosen for each "
+     "mixture of heads: a quarter of the heads is always active, another half is chosen for each "
      "token (default: as gqa)",
      three_quarters},
     {0},

@@ -1,5 +1,5 @@
-/* Checks that every layer has the projections that "sharing" names, in one shape: the layers declare shapes
-   alone. */
+/* Checks that every layer has the projections of "sharing.projections", in one shape. For the check, layers declare
+ * only the shapes of their projections. */
 #include <stdio.h>
 
 #include "attention/registry.h"
@@ -24,7 +24,7 @@ static ch_status check_one(const ch_config *config, ch_projection_shapes *shapes
   if (row->layers < config->num_hidden_layers)
     return ch_fail(error, CH_ERROR_CONFIG,
                    "%s: \"sharing.projections\" names \"%s\", which the layers of a group share already: "
-                   "\"attention.layer_group_size\" is %lld; leave it out, or set that to 1",
+                   "\"attention.layer_group_size\" is %lld; leave it out, or use groups of 1 layer",
                    where, name, (long long)config->attention.layer_group_size);
   if (!row->other_out || config->sharing.type == CH_SHARING_LOW_RANK) return CH_OK;
   return ch_fail(
@@ -36,7 +36,7 @@ static ch_status check_one(const ch_config *config, ch_projection_shapes *shapes
 }
 
 ch_status ch_list_projections(const ch_config *config, ch_projection_shapes *shapes, ch_error *error) {
-  ch_params params = {0}; /* norms and modules, which do not matter here */
+  ch_params params = {0}; /* gets the norms and modules, which are not needed here */
   *shapes = (ch_projection_shapes){0};
   ch_declaration declaration = {.config = config, .params = &params, .shapes = shapes};
   for (; declaration.layer < config->num_hidden_layers; declaration.layer++)

@@ -1,17 +1,18 @@
 /* Presets of weight sharing between layers, for any mechanism, with the papers' savings by default.
  *
- * A third as many atoms as layers (rounded up), or low-rank factors with a third of the parameters, save 66.7
- * % of the projections they name: all of them, or all but the output projection (50 % of multi-head
- * attention). */
+ * A third as many atoms as layers (rounded up), or low-rank factors with a third of the parameters, save 66.7 % of the
+ * shared projections. These are all projections, or all but the output projection (50 % of multi-head attention). */
 #include <stdio.h>
 #include <string.h>
 
 #include "attention/registry.h"
 #include "attention/preset.h"
 
-enum { SHARE = 3 /* 1 of this many parameters remains */ };
+/* One of SHARE parameters remains. */
+enum { SHARE = 3 };
 
-/* Names all projections that every layer has, or all except the output's. `shapes` receives them. */
+/* Sets "sharing.projections" to all projections that every layer has, or to all except the output projection. `shapes`
+   receives them. */
 static ch_status name_projections(ch_config *config, bool with_output, ch_projection_shapes *shapes,
                                   ch_error *error) {
   int kept = 0;
@@ -53,8 +54,8 @@ static ch_status masa_qkvo(ch_config *config, int64_t number, const char *where,
   return CH_OK;
 }
 
-/* Returns the number of atoms for all projections of one shape that have as many numbers as masa-qkvo's
-   separate ones. */
+/* Returns the number of atoms for all projections of one shape with which the common dictionaries have about as many
+   parameters as the separate ones of masa-qkvo. */
 static int64_t atoms_in_common(const ch_config *config, const ch_projection_shapes *shapes) {
   int64_t numbers = 0, of_an_atom = 0;
   for (int i = 0; i < shapes->count; i++) {
@@ -88,7 +89,7 @@ static ch_status repeat(ch_config *config, int64_t number, const char *where, ch
   return atoms(config, CH_SHARING_REPEAT, true, number, error);
 }
 
-/* Presets one rank for all matrices. The factors together have as many numbers as atoms for a third of the
+/* Presets one rank for all matrices. The factors together have as many parameters as atoms for a third of the
    layers. */
 static ch_status low_rank(ch_config *config, int64_t number, const char *where, ch_error *error) {
   (void)where;
@@ -116,7 +117,7 @@ const ch_preset ch_sharing_presets[] = {
     {"masa-qkvo", atoms_counted,
      "all matrices of attention are sums of shared atoms, one atom for every three layers", masa_qkvo},
     {"masa-common", atoms_counted,
-     "as masa-qkvo, with one dictionary for all projections of the same shape and as many "
+     "masa-qkvo with one dictionary for all projections of the same shape, and the same number of "
      "parameters",
      masa_common},
     {"sequential", atoms_counted, "three neighbouring layers share their matrices", sequential},

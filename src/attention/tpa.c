@@ -5,15 +5,15 @@
  *   read:   k_h = (1/R_k) sum over r of A_k[h, r] B_k[r], v_h and q_h in the same way;
  *           y = W_o headnorm(softmax(q k^T / sqrt(d)) v)
  *
- * With "a_factors": "fixed" the A are parameters and not written; one-hot rows are then grouped-query
- * attention. Decoding materialises no head's key or value: all heads share the dot products of queries with
- * B_k. Fixed factors are multiplied into the queries before, and into the sums after, attention. The divisions
- * by R are part of the scale, and of the sum. */
+ * With "a_factors": "fixed", the factors A are parameters and not written; with one-hot rows this is grouped-query
+ * attention. Decoding materialises no head's key or value: each head combines the dot products of its query with B_k.
+ * Fixed factors are multiplied into the queries before attention, and into the sums after it. The divisions by R are
+ * part of the scale, and of the sum. */
 #include <math.h>
 
 #include "attention/mechanism.h"
 
-/* Queries up to which factors are read; of more, each makes a key and a value once for all. */
+/* Up to this many queries read factors. For more queries, each token's keys and values are computed once. */
 enum { FEW_QUERIES = 8 };
 
 static bool is_fixed(const ch_config *config) {
@@ -49,8 +49,8 @@ static ch_status tpa_check(const ch_config *c, const char *where, ch_error *erro
 
 /* --- tensors and state ---------------------------------------------------------------------------------- */
 
-/* Declares the two factors of a state, "a_k_proj" and "b_k_proj" of `rank`, with the authors' initial
-   spreads. Both factors affect their product. */
+/* Declares the two factors of a state, such as "a_k_proj" and "b_k_proj", of `rank`. Their initial values have the
+   authors' standard deviations. */
 static void declare_factors(ch_declaration *declaration, char state, int64_t rank) {
   const ch_config *c = declaration->config;
   int64_t heads = c->num_attention_heads, d = c->head_dim, width = c->hidden_size;
@@ -88,7 +88,7 @@ static void tpa_declare(ch_declaration *declaration) {
   ch_head_norm_declare(declaration, c->head_dim);
 }
 
-/* The parts of the four factors; -1: fixed ones are in no part. */
+/* The state's part of each factor, or -1 for fixed factors, which are not in the state. */
 typedef struct places {
   int a_k, b_k, a_v, b_v, count;
 } places;
@@ -124,7 +124,7 @@ static void tpa_write(ch_builder *builder, ch_node *x, ch_node *out[]) {
 
 /* --- reading -------------------------------------------------------------------------------------------- */
 
-/* Computes heads from a token's own factor over heads or, if `a` is NULL, from the parameter; not divided by
+/* Computes heads from a token's own factor over heads, or from the parameter if `a` is NULL, without the division by
    the rank. */
 static ch_node *tpa_heads_of(ch_builder *builder, ch_node *a, ch_node *b, const char *fixed) {
   if (!a) return ch_op_head_mix(builder->graph, b, ch_attention_param(builder, fixed));
@@ -140,7 +140,7 @@ static ch_node *queries(ch_builder *builder, ch_node *x) {
   return tpa_heads_of(builder, a, b, "a_q.weight");
 }
 
-/* Returns the factor of scores. They are divided by the ranks of queries and keys too. */
+/* Returns the factor of scores, which includes the divisions by the ranks of queries and keys. */
 static double score_scale(const ch_config *c) {
   double rank = (double)(c->attention.q_rank ? c->attention.q_rank : 1) * (double)c->attention.k_rank;
   return 1 / (sqrt((double)c->head_dim) * rank);
@@ -218,8 +218,7 @@ static ch_status usual_ranks(ch_config *config, int64_t number, const char *wher
 
 static const ch_preset presets[] = {
     {"tpa", "ranks of keys and values",
-     "tensor product attention: heads are sums of 2 products of vectors over heads and over dims",
-     usual_ranks},
+     "tensor product attention: keys and values are sums of 2 outer products of two vectors", usual_ranks},
     {0},
 };
 

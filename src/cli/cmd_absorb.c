@@ -1,4 +1,4 @@
-/* crosshead absorb MODEL --out DIR: knocking heads, head mixing and shared matrices become plain weights. */
+/* crosshead absorb MODEL --out DIR: folds knocking heads, head mixing and shared matrices into plain weights. */
 #include <stdio.h>
 #include <string.h>
 
@@ -37,7 +37,7 @@ static void put_folded(const json_t *report, ch_text *text) {
             mixed = ch_report_count(report, "mixed_layers_folded");
   const char *knocked = states(json_object_get(report, "knocking_folded"), buffer);
   if (shared)
-    ch_text_printf(text, "gave every layer its own matrix of %lld shared %s\n", shared,
+    ch_text_printf(text, "gave every layer its own copy of %lld shared %s\n", shared,
                    ch_plural(shared, "projection", "projections"));
   if (residuals)
     ch_text_printf(text, "added the low-rank residuals of %lld %s to them\n", residuals,

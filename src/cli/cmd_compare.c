@@ -29,7 +29,7 @@ typedef struct arguments {
   const char *runs, *only;
   int64_t threads;
   const char *cache_budget;
-  double tolerance, risk; /* in percent */
+  double tolerance, risk; /* --tolerance and --risk, in percent */
   bool json, force, dry_run, tune;
 } arguments;
 
@@ -113,7 +113,7 @@ static const ch_option options[] = {
         .bare = ""),
     CH_COUNT_OPTION("target", SET(schedule.target), "N", 1, 0,
                     "With --ladder: predict the losses of models with N parameters, and how much more "
-                    "compute the first mechanism would need for them."),
+                    "compute the first mechanism would need to reach each of them."),
     CH_HEADING("Several processes"),
     CH_LINEUP_RANKS(AT(lineup)),
     CH_LINEUP_ENGINE(AT(lineup)),
@@ -126,23 +126,24 @@ static const ch_option options[] = {
         "Train nothing. Combine the runs of all shares into the results that a single process would write."),
     CH_HEADING("Verdict"),
     CH_TEXT_OPTION("cache-budget", AT(cache_budget), "SIZE",
-                   "The largest cache that the answer may have, in bytes per token, as in 200B or 2KiB. With "
+                   "The largest cache that the choice may have, in bytes per token, as in 200B or 2KiB. With "
                    "--context and --users: in bytes for all users' contexts together, as in 8GB."),
     CH_COUNT_OPTION("users", SET(verdict.users), "N", 1, 1 << 30,
                     "With --cache-budget: users with --context tokens each who share it."),
     CH_FLAG_OPTION("until-decided", SET(schedule.until_decided),
-                   "Add seeds where they lower the answer's risk most, until the risk is at most --risk or "
+                   "Add seeds where they lower the risk of the choice most, until it is at most --risk or "
                    "the --budget is spent."),
     CH_NUMBER_OPTION("risk", AT(risk), "PERCENT", 0, 100,
-                     "With --until-decided: stop when the answer is, with 95 % confidence, at most PERCENT "
+                     "With --until-decided: stop when the choice is, with 95 % confidence, at most PERCENT "
                      "behind the best. With --images: PERCENT points.",
                      .default_value = "1"),
     CH_TIME_OPTION("budget", SET(schedule.budget), "TIME",
                    "With --until-decided: the longest time for the training of all runs together, as in 90s, "
                    "30m or 2h."),
-    CH_COUNT_OPTION("context", SET(verdict.context), "N", 1, 1 << 30,
-                    "Length of text, in tokens, at which caches are compared. It matters with sliding "
-                    "windows: their layers cache no more tokens than the window has. (default: --seq)"),
+    CH_COUNT_OPTION(
+        "context", SET(verdict.context), "N", 1, 1 << 30,
+        "Length of text, in tokens, at which caches are compared. It matters for sliding windows, which "
+        "cache no more than the window, and for linear attention (default: --seq)."),
     CH_NUMBER_OPTION(
         "tolerance", AT(tolerance), "PERCENT", 0, 100,
         "The verdict picks the model with the smallest cache among those whose loss is at most PERCENT above "
@@ -158,11 +159,11 @@ typedef struct display {
   const arguments *arguments;
   ch_progress_line progress;
   ch_run_recorder keeper;
-  char name[160];                  /* of the model being trained, with the seed where there are several */
-  double seconds;                  /* of a step, smoothed */
-  double timing_began, turn_began; /* the first turn, the present one */
+  char name[160];                  /* name of the model in training, with its seed if there are several */
+  double seconds;                  /* smoothed seconds of a step */
+  double timing_began, turn_began; /* ch_clock at the start of the first and of the current timing round */
   int32_t turn;
-  const char *out; /* of the size of the ladder that is training */
+  const char *out; /* directory of the ladder's size in training */
 } display;
 
 static void show_prepared(display *d, const ch_comparison_data *data) {
@@ -214,14 +215,14 @@ static void show_begin(display *d, const ch_compare_position *at, const ch_model
 
 static void show_step(display *d, const ch_compare_position *at) {
   const ch_train_step *step = &at->step;
-  /* A first step that compiles says nothing about those that follow. */
+  /* the first step may compile kernels and is then no measure of the others */
   bool like_others = d->seconds > 0 && d->seconds < 4 * step->seconds;
   d->seconds = like_others ? 0.9 * d->seconds + 0.1 * step->seconds : step->seconds;
   if (!ch_progress_due(&d->progress)) return;
   char rate[32], left[32];
   double tokens = (double)step->tokens / (double)step->step / (d->seconds > 0 ? d->seconds : 1);
-  double later =
-      (double)step->steps * (at->runs - at->run - 1) / at->groups; /* of the models after this one */
+  /* steps of the runs after this one */
+  double later = (double)step->steps * (at->runs - at->run - 1) / at->groups;
   double remaining = d->seconds * ((double)(step->steps - step->step) + later);
   char count[48] = "";
   if (at->tries_rate)
@@ -285,7 +286,7 @@ static void show_timing(display *d, int32_t turn, int32_t turns, const ch_model_
     if (remaining > 0)
       snprintf(left, sizeof left, ", %s left", ch_format_duration(remaining, time, sizeof time));
   }
-  ch_progress_show(&d->progress, false, "timing all models in turns (%d of %d): %s%s", turn + 1, turns, name,
+  ch_progress_show(&d->progress, false, "timing all models, round %d of %d: %s%s", turn + 1, turns, name,
                    left);
 }
 
@@ -298,7 +299,7 @@ static void show_asking(display *d, const ch_model_result *model, const char *ta
                      100 * (double)done / (double)total);
 }
 
-/* Prints that a rung begins. `directory` is valid as long as the rung's runs. */
+/* Prints that a size of the ladder begins. `directory` is valid until its runs have ended. */
 static void show_rung(display *d, int32_t index, int32_t rungs, int64_t parameters, const char *directory) {
   char size[32];
   d->out = directory;
@@ -376,7 +377,7 @@ static ch_status foresee(const arguments *a, const ch_compare_settings *settings
   return a->json ? ch_results_print_json(text, error) : ch_results_print_table(text, NULL, error);
 }
 
-/* Refuses options of text in a comparison on images, and the reverse. */
+/* Fails for options of text in a comparison on images, and the reverse. */
 static ch_status check_kind(const arguments *a, ch_error *error) {
   static const char *const of_text[] = {"vocab", "tokenizer", "validation", "tokens", "seq", NULL};
   static const char *const of_images[] = {"epochs", "patch", "image-size", NULL};
@@ -396,7 +397,7 @@ static ch_status read_share(const arguments *a, ch_compare_settings *settings, c
       settings->schedule.parts > 0)
     return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT,
-                 "--only is '%.40s'; write the share and the number of shares, as 1/8, 2/8, ..., 8/8",
+                 "--only is '%.40s'; write the share and the number of shares, as in 1/8, 2/8, ..., 8/8",
                  a->only);
 }
 
@@ -439,14 +440,14 @@ static ch_status check_shared(const char *out, ch_error *error) {
   static const double patience = 5;
   char stranger[64];
   for (double begin = ch_clock();; nanosleep(&nap, NULL)) {
-    /* Test for the text first: the settings may be written in between. */
+    /* this test comes first, because the settings may be written in between */
     bool foreign = ch_find_foreign_to_run(out, stranger, sizeof stranger);
     ch_status status = ch_check_job("out", out, CH_COMPARE_SETTINGS, error);
     if (status == CH_OK || foreign || ch_clock() - begin > patience) return status;
   }
 }
 
-/* Checks before anything is written, on rank 0. */
+/* Checks the output before anything is written, on rank 0. */
 static ch_status begin(const arguments *a, const ch_compare_settings *settings, display *d, ch_error *error) {
   if (a->force && (settings->schedule.parts || settings->schedule.collect))
     return ch_fail(error, CH_ERROR_ARGUMENT,
@@ -454,8 +455,8 @@ static ch_status begin(const arguments *a, const ch_compare_settings *settings, 
                    settings->report.out);
   CH_TRY(settings->schedule.parts ? check_shared(settings->report.out, error)
                                   : ch_check_job("out", settings->report.out, CH_COMPARE_SETTINGS, error));
-  if (a->dry_run || settings->schedule.parts)
-    return CH_OK; /* tasks that run at the same time do not write one file */
+  /* shares run at the same time, so they do not write one file of runs */
+  if (a->dry_run || settings->schedule.parts) return CH_OK;
   return ch_run_recorder_begin(&d->keeper, a->runs, settings->report.out, error);
 }
 

@@ -1,5 +1,4 @@
-/* crosshead compress MODEL --method METHOD --out DIR: a smaller model without training, and a report of what was
-   lost. */
+/* crosshead compress MODEL --method METHOD --out DIR: a smaller model without training, and a report of the loss. */
 #include <string.h>
 
 #include "cli/compress_request.h"
@@ -12,7 +11,7 @@
 
 /* --- progress ----------------------------------------------------------------------------------------------- */
 
-/* The current part of the work: the share that was done when it began, and the time when it began. */
+/* The progress of the current part of the work, and the share and time at which the part began. */
 typedef struct progress_display {
   ch_work work;
   bool fresh;
@@ -34,9 +33,9 @@ static bool show_progress(int64_t done, int64_t total, void *context) {
     s->share = share;
   }
   double gained = share - s->share, seconds = ch_clock() - s->began;
+  /* assumes a constant pace from 0 */
   ch_progress_show_share(&s->work.line, s->work.what, gained > 0 ? share : 0,
-                         gained > 0 ? seconds * share / gained
-                                    : seconds); /* assumes a constant pace from 0 */
+                         gained > 0 ? seconds * share / gained : seconds);
   return !ch_interrupted();
 }
 
@@ -51,7 +50,7 @@ static const ch_option options[] = {
         "method", AT(method), "METHOD", ch_compress_method_names,
         "For a smaller cache: mea, fewer key and value heads. For fewer attention parameters: masa, matrices "
         "built from atoms that groups of layers share; svd-llm and svd, every matrix as a product of two "
-        "smaller ones; basis-sharing, the same, and adjacent layers share the first of the two."),
+        "smaller ones; basis-sharing, the same, but adjacent layers share one of the two."),
     CH_PATH_OPTION("out", AT(out), "DIR", "Directory for the smaller model, report.json and report.html.",
                    .writes = CH_WRITES_DIRECTORY, .required = true),
     CH_CHOICE_OPTION("dtype", AT(dtype), "TYPE", ch_element_type_names,
@@ -61,12 +60,12 @@ static const ch_option options[] = {
     CH_FORCE_OPTION(AT(force)),
     CH_HEADING("Text"),
     CH_PATH_OPTION("calibration", AT(calibration), "FILE",
-                   "Text with typical inputs; the method changes outputs on it least. Without it only the "
+                   "Text with typical inputs, on which outputs should change little. Without it only the "
                    "weights decide. Without --text, its last fifth is held out to measure perplexity."),
     CH_PATH_OPTION("text", AT(text), "FILE", "Text to measure perplexity on, before and after.",
                    .alias = "data"),
     CH_COUNT_OPTION("calibration-tokens", AT(calibration_tokens), "N", 2, 1e9,
-                    "Use the first N tokens of the calibration text.", .default_value = "64k"),
+                    "Use the first N tokens of the calibration text.", .default_value = "65536"),
     CH_FLAG_OPTION("data-free", AT(data_free),
                    "Let only the weights decide, as the papers do. --profile and --budget still use the "
                    "calibration text."),
@@ -137,7 +136,7 @@ const ch_command ch_cmd_compress = {
     .meant = "out",
     .summary = "Make a model smaller without training, and report what was lost.",
     .description =
-        "MODEL is a Crosshead model or a Hugging Face directory that opens as it is. What do you want to "
+        "MODEL is a Crosshead model or a Hugging Face directory that needs no import. What do you want to "
         "save?\n\n"
         "Cache: try --cache-dtype q8_0 of `generate` and `eval` first. It halves a 16-bit cache, needs no "
         "compression "

@@ -19,6 +19,9 @@ static ch_status run(const void *given, ch_error *error) {
   ch_compare_settings settings = ch_lineup_settings(&a->lineup);
   char *json = NULL;
   settings.lineup.mechanisms = a->positional[0];
+  if (settings.lineup.match == CH_MATCH_TIME)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--match time needs training runs to time; use it with `crosshead compare`");
   if (a->like && !ch_option_given(a, "seq")) settings.lineup.sequence = 0;
   CH_TRY(ch_compare_config(&settings.lineup, a->like, &json, error));
   ch_output_put(json, strlen(json), false);
@@ -28,9 +31,10 @@ static ch_status run(const void *given, ch_error *error) {
 
 #define AT(member) offsetof(arguments, member)
 static const ch_option options[] = {
-    CH_PATH_OPTION("like", AT(like), "DIR_OR_CONFIG",
-                   "Copy vocabulary, context, activation, normalisation and experts from this model or "
-                   "config.json, and its size too unless --params, --layers, --hidden or --heads is given."),
+    CH_PATH_OPTION(
+        "like", AT(like), "DIR_OR_CONFIG",
+        "Copy vocabulary, context, activation, normalisation, experts and RoPE base from this model or "
+        "config.json, and its size too unless --params, --layers, --hidden or --heads is given."),
     CH_LINEUP_SIZE(AT(lineup)),
     CH_LINEUP_TOKENIZER(AT(lineup)),
     CH_LINEUP_SEQ(AT(lineup)),

@@ -19,7 +19,8 @@ typedef struct arguments {
 
 static const char *const types[] = {"f32", "f16", "bf16", "q8_0", NULL};
 
-static const char *const formats[] = {"safetensors", "gguf", "transformers", NULL}; /* by ch_export_format */
+/* in the order of ch_export_format */
+static const char *const formats[] = {"safetensors", "gguf", "transformers", NULL};
 
 static ch_export_format format_of(const char *name) {
   int format = 0;
@@ -85,7 +86,7 @@ static const ch_option options[] = {
                      "gguf: one file, for llama.cpp.",
                      .required = true),
     CH_PATH_OPTION("out", offsetof(arguments, out), "PATH",
-                   "Directory (safetensors) or file (gguf) to write.", .required = true,
+                   "Directory (transformers, safetensors) or file (gguf) to write.", .required = true,
                    .writes = CH_WRITES_DIRECTORY),
     CH_CHOICE_OPTION("dtype", offsetof(arguments, dtype), "TYPE", types,
                      "Element type of matrices (default: each one's own). q8_0 is for GGUF only.",
@@ -112,7 +113,9 @@ const ch_command ch_cmd_export = {
     .positional = "MODEL",
     .meant = "out",
     .summary = "Write a model as a Hugging Face directory or a GGUF file.",
-    .description = "safetensors: the tensors that inference needs, as a Hugging Face directory. If a Hugging "
+    .description = "transformers: a directory that transformers loads, with Crosshead's PyTorch code unless "
+                   "a class of transformers suffices.\n\nsafetensors: the tensors that inference needs, as a "
+                   "Hugging Face directory. If a Hugging "
                    "Face model type describes the model, that type is used.\n\n"
                    "gguf: one file with the tokenizer, for llama.cpp. It supports the model families that "
                    "docs/export.md lists. It also supports Crosshead models that become one of these once "

@@ -19,7 +19,7 @@ typedef struct arguments {
   int64_t depth, ranks;
 } arguments;
 
-/* Reads --cache-dtype. Every model's cache must hold the states that it names. */
+/* Reads --cache-dtype. The cache of every model must hold the states that it names. */
 static ch_status choose_cache(const arguments *a, const ch_info *info, ch_info_settings *settings,
                               ch_error *error) {
   unsigned held = 0;
@@ -93,7 +93,7 @@ static ch_status put_training(json_t *object, const char *name, const ch_train_m
   return CH_OK;
 }
 
-/* Appends the figures of training to those of info; replaces *json. */
+/* Adds the figures of training to those of info. Replaces *json. */
 static ch_status add_training(const arguments *a, const ch_train_memory m[TYPES], char **json,
                               ch_error *error) {
   json_t *report;
@@ -162,7 +162,8 @@ const ch_command ch_cmd_info = {
     .name = "info",
     .positional = "MODEL_OR_CONFIG...",
     .summary = "Show a model's parameters, cache size and arithmetic.",
-    .description = "Reads the configuration of a model directory, or a config.json, and computes sizes and "
+    .description = "Reads the configuration and the tensors' shapes of a model directory, or a config.json, "
+                   "and computes sizes and "
                    "FLOPs from it. Weights are not read.",
     .examples = "crosshead info runs/gqa\ncrosshead info config.json --json --depth 4k",
     CH_RUNS(options, arguments, run),

@@ -17,7 +17,7 @@ typedef struct arguments {
   bool json, curves, dry_run;
 } arguments;
 
-/* Runs that were found, and the open file. */
+/* The open file, and the runs found in it. */
 typedef struct selection {
   ch_runs *file;
   ch_run_list *found;
@@ -66,7 +66,7 @@ static ch_status list(const void *given, ch_error *error) {
     if (s.count)
       ch_runs_table(s.found, &text);
     else
-      ch_text_puts(&text, "No runs.\n");
+      ch_text_puts(&text, "No runs found.\n");
     status = ch_print_text(&text, error);
   }
   release(&s);
@@ -76,7 +76,7 @@ static ch_status list(const void *given, ch_error *error) {
 #define AT(member) offsetof(arguments, member)
 #define RUNS_FILE                                                                                            \
   CH_PATH_OPTION("runs", AT(runs), "FILE",                                                                   \
-                 "The file of runs (CROSSHEAD_RUNS, else runs.sqlite in this directory).")
+                 "The file of runs (default: CROSSHEAD_RUNS, else runs.sqlite in the current directory).")
 #define SORT                                                                                                 \
   CH_TEXT_OPTION("sort", AT(sort), "KEY", "Sort by KEY, lowest first. --sort=-KEY sorts highest first.")
 #define LIMIT CH_COUNT_OPTION("limit", AT(limit), "N", 1, 1e15, "Use only the first N runs.")
@@ -87,7 +87,7 @@ static const char terms_text[] =
     "has one of them. KEY is a heading of the list (kind, name, mechanism, seed, lr, "
     "parameters, tokens, loss, status), another column (dataset, directory, "
     "validation_loss, training_loss, started, finished, ...), or a member of the recorded JSON: "
-    "config.hidden_size, options.batch, results.verdict, machine.cores. "
+    "config.hidden_size, options.batch, results.stability.verdict, machine.cores. "
     "mechanism=gqa finds gqa:4 too. loss is the validation loss, or the training loss if "
     "there is no other. Quote < and > for the shell.";
 
@@ -125,7 +125,7 @@ static ch_status show(const void *given, ch_error *error) {
       if (i) ch_text_puts(&text, "\n");
       ch_runs_page(ch_run_list_at(s.found, i), &text);
     }
-    if (!s.count) ch_text_puts(&text, "No runs.\n");
+    if (!s.count) ch_text_puts(&text, "No runs match; `crosshead runs` lists all of them.\n");
     status = ch_print_text(&text, error);
   }
   release(&s);
@@ -215,7 +215,7 @@ const ch_command ch_cmd_runs_delete = {
 
 /* --- add ---------------------------------------------------------------------------------------------------- */
 
-/* Prints the number of an added run and its recorded directory. */
+/* Prints the id of an added run and its recorded directory. */
 static ch_status print_added(ch_runs *file, int64_t id, ch_error *error) {
   char term[32];
   const char *terms[] = {term};

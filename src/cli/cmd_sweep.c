@@ -1,4 +1,4 @@
-/* crosshead sweep: finds stable learning rates and extrapolates losses; or checks the sizes of activations over
+/* crosshead sweep: finds stable learning rates and extrapolates losses, or checks the sizes of activations at several
    widths. */
 #include <stdlib.h>
 
@@ -79,7 +79,7 @@ static const ch_option options[] = {
     CH_LINEUP_MICRO_BATCH(AT(lineup), "Sequences"),
     CH_LINEUP_SEQ(AT(lineup)),
     CH_CHOICE_OPTION("schedule", AT(lineup.schedule), "NAME", schedules,
-                     "Learning rate after the warm-up. Laws are fitted to runs with a constant rate.",
+                     "Learning rate after the warm-up. Laws are fitted to runs with a constant rate only.",
                      .default_value = "constant"),
     CH_LINEUP_WARMUP(AT(lineup)),
     CH_COUNT_OPTION("seeds", SET(training.seeds), "N", 1, CH_SWEEP_MOST_SEEDS,
@@ -96,8 +96,8 @@ typedef struct display {
   ch_progress_line progress;
   ch_run_recorder keeper;
   int planned, done;
-  double steps_taken, steps_left; /* of all runs */
-  int64_t steps;                  /* of a run */
+  double steps_taken, steps_left; /* steps completed and planned, over all runs */
+  int64_t steps;                  /* steps per run */
 } display;
 
 static void show_preparation(display *d, const char *stage, double share) {
@@ -144,7 +144,7 @@ static void show_run(display *d, const ch_sweep_result *run, bool earlier) {
   free(directory);
 }
 
-/* Reports a failed run. The message has the directory, and with it the seed. */
+/* Reports a failed run. The message names its directory, whose name has the seed. */
 static void show_failed(display *d, const char *name, const ch_error *error) {
   char message[CH_MESSAGE_SIZE];
   d->steps_left -= (double)d->steps;
@@ -188,7 +188,7 @@ static ch_status print(const arguments *a, const ch_sweep *sweep, ch_error *erro
   return ch_results_print_table(text, a->lineup.settings.report.out, error);
 }
 
-/* Checks before anything is written, on rank 0. */
+/* Checks the output before anything is written, on rank 0. */
 static ch_status begin(const arguments *a, display *d, ch_error *error) {
   const char *out = a->lineup.settings.report.out;
   CH_TRY(ch_check_job("out", out, CH_SWEEP_SETTINGS, error));
@@ -248,12 +248,12 @@ static bool on_coordinate_event(const ch_coordinate_event *event, void *user) {
   return true;
 }
 
-/* Refuses options of a sweep that a coordinate check does not have. */
+/* Fails for options of a sweep that a coordinate check does not have. */
 static ch_status check_options(const arguments *a, ch_error *error) {
   static const char *const of_sweeps[] = {
-      "params",      "match",  "hidden",      "tokens",      "schedule", "warmup",
-      "jobs",        "budget", "evaluations", "eval-tokens", "runs",     "ranks-per-run",
-      "micro-batch", "engine", "device",      "shard",       "python",   NULL};
+      "params", "match",  "cache-per-token", "hidden",      "tokens", "schedule",      "warmup",
+      "jobs",   "budget", "evaluations",     "eval-tokens", "runs",   "ranks-per-run", "micro-batch",
+      "engine", "device", "shard",           "python",      NULL};
   for (int i = 0; of_sweeps[i]; i++)
     if (ch_option_given(a, of_sweeps[i]))
       return ch_fail(error, CH_ERROR_ARGUMENT, "--%s cannot be used with --coordinate-check; leave it out",

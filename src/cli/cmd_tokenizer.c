@@ -1,4 +1,4 @@
-/* crosshead tokenizer train: a byte-level BPE vocabulary from text. */
+/* crosshead tokenizer train: trains a byte-level BPE vocabulary on text. */
 #include <stdio.h>
 
 #include <crosshead/tokenizer.h>
@@ -28,7 +28,7 @@ static void print_report(const arguments *a, const ch_tokenizer_report *report, 
          ch_format_count((double)report->text_bytes, bytes, sizeof bytes),
          ch_format_count((double)report->distinct_words, words, sizeof words), seconds);
   if (report->vocab_size < a->vocab_size)
-    printf("no other pair of tokens occurs %lld times in the text: %d tokens instead of %lld\n",
+    printf("no other pair of tokens occurs at least %lld times in the text: %d tokens instead of %lld\n",
            (long long)a->min_count, report->vocab_size, (long long)a->vocab_size);
 }
 

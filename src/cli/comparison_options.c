@@ -1,4 +1,4 @@
-/* Converts shared options to the settings of a comparison. */
+/* Converts the shared options to the settings of a comparison. */
 #include "cli/comparison_options.h"
 
 #include <string.h>
@@ -43,12 +43,12 @@ ch_compare_settings ch_lineup_settings(const ch_lineup *lineup) {
   return settings;
 }
 
-/* Presets with the numbers of papers' tables, listed after all others. */
+/* Presets with the numbers in papers' tables. They are listed after all others. */
 static const struct {
   const char *entry, *meaning;
 } tabled[] = {
     {"masa-qkv:2, masa-qkv:4, masa-qkv:6, masa-qkv:8",
-     "the numbers of atoms in Table 2 of the MASA paper, for 12 layers: 62.5, 50, 37.5 and "
+     "as in Table 2 of the MASA paper: with 12 layers 62.5, 50, 37.5 and "
      "25 % fewer attention parameters"},
     {"masa-qkvo:2, masa-qkvo:4, masa-qkvo:6, masa-qkvo:8",
      "the same with the output matrices: 83.3, 66.7, 50 and 33.3 % fewer"},

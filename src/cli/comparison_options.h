@@ -1,4 +1,4 @@
-/* Options that compare, sweep, plan and config share: names, shape, text, training. */
+/* Options that compare, sweep and config share: mechanisms, sizes, text, training. */
 #ifndef CH_CLI_COMPARISON_OPTIONS_H
 #define CH_CLI_COMPARISON_OPTIONS_H
 
@@ -7,11 +7,11 @@
 #include "cli/command.h"
 #include "cli/precision.h"
 
-/* The values of these options, a member of the command's arguments. */
+/* The values of these options, a member of the command's argument struct. */
 typedef struct ch_lineup {
-  ch_compare_settings settings; /* numbers and texts */
-  const char *match, *init, *parametrization, *schedule, *dtype,
-      *engine; /* settings by name: ch_lineup_settings */
+  ch_compare_settings settings; /* settings that are numbers or texts */
+  /* names of settings that ch_lineup_settings converts */
+  const char *match, *init, *parametrization, *schedule, *dtype, *engine;
 } ch_lineup;
 
 extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const ch_lineup_parametrizations[],
@@ -38,14 +38,14 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
                        .default_value = "parameters"),                                                       \
       CH_COUNT_OPTION("cache-per-token", (at) + CH_LINEUP(settings.lineup.cache_per_token), "N", 1, 0,       \
                       "With --match cache: the largest number of cache elements per token, all layers "      \
-                      "together. Each mechanism gets the size that comes nearest to it."),                   \
+                      "together. Each mechanism gets the largest size that fits."),                          \
       CH_COUNT_OPTION("layers", (at) + CH_LINEUP(settings.lineup.layers), "N", 1, 1000,                      \
                       "Number of layers (default: chosen from --params)."),                                  \
       CH_COUNT_OPTION("hidden", (at) + CH_LINEUP(settings.lineup.hidden), "N", 1, 65536,                     \
                       "Hidden size (default: chosen from --params)."),                                       \
       CH_CHOICE_OPTION("init", (at) + CH_LINEUP(init), "HOW", ch_lineup_inits,                               \
                        "With --parametrization standard: the standard deviation of initial weights. "        \
-                       "default is 0.02, deepseek is 0.006, fan_in is 1 / sqrt(inputs).",                    \
+                       "default is 0.02, deepseek is 0.006 (embeddings 0.02), fan_in is 1 / sqrt(inputs).",  \
                        .default_value = "default"),                                                          \
       CH_CHOICE_OPTION("parametrization", (at) + CH_LINEUP(parametrization), "HOW",                          \
                        ch_lineup_parametrizations,                                                           \
@@ -64,18 +64,18 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
                      "(default: the first GPU, else the CPU)."),                                             \
       CH_FLAG_OPTION("shard", (at) + CH_LINEUP(settings.workers.shard),                                      \
                      "With --engine pytorch and --ranks-per-run: each device holds a part of the model "     \
-                     "(FSDP2) in place of all; the steps are the same."),                                    \
+                     "(FSDP2) instead of the whole; the steps are the same."),                               \
       CH_PATH_OPTION(                                                                                        \
           "python", (at) + CH_LINEUP(settings.workers.python), "PATH",                                       \
           "With --engine pytorch: the Python that has PyTorch, transformers and the package crosshead "      \
-          "(default: CROSSHEAD_PYTHON, that of an active virtual environment, python3).")
+          "(default: CROSSHEAD_PYTHON, else that of an active virtual environment, else python3).")
 #define CH_LINEUP_TOKENIZER(at)                                                                              \
   CH_COUNT_OPTION(                                                                                           \
       "vocab", (at) + CH_LINEUP(settings.lineup.vocab), "N", 257, 4000000,                                   \
       "Vocabulary size of the tokenizer that is trained (default: chosen from --params and the text)."),     \
       CH_PATH_OPTION(                                                                                        \
           "tokenizer", (at) + CH_LINEUP(settings.lineup.tokenizer), "FILE",                                  \
-          "A tokenizer.json, or a directory that has one (default: a tokenizer is trained on the text).")
+          "A tokenizer.json, a tokenizer.bin, or a directory that has one (default: trained on the text).")
 #define CH_LINEUP_VALIDATION(at)                                                                             \
   CH_PATH_OPTION("validation", (at) + CH_LINEUP(settings.text.validation_text), "FILE",                      \
                  "A text to validate on (default: a tenth of --data, left out of training).",                \
@@ -97,22 +97,22 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
 #define CH_LINEUP_SEQ(at)                                                                                    \
   CH_COUNT_OPTION("seq", (at) + CH_LINEUP(settings.lineup.sequence), "N", 2, 1048576,                        \
                   "Sequence length in tokens.", .setting = "sequence", .default_value = "256")
-/* Also the type that products of training multiply. */
+/* Rows of --compute, --warmup and --seed. */
 #define CH_LINEUP_WARMUP(at)                                                                                 \
   CH_CHOICE_OPTION("compute", (at) + CH_LINEUP(dtype), "TYPE", ch_compute_names,                             \
                    "Arithmetic of large matrix products: f32, or bf16 with sums in f32, which is faster on " \
                    "processors with BF16 instructions.",                                                     \
                    .setting = "type", .alias = "dtype", .default_value = "f32"),                             \
       CH_COUNT_OPTION("warmup", (at) + CH_LINEUP(settings.training.warmup), "STEPS", 0, 1e9,                 \
-                      "Steps of linear warm-up (default: 5 % of all steps)."),                               \
+                      "Steps of linear warm-up (default: 5 % of all steps, at most 1000)."),                 \
       CH_COUNT_OPTION("seed", (at) + CH_LINEUP(settings.training.seed), "N", 0, 9e15,                        \
                       "Random seed of the initial weights and of the order of the text.",                    \
                       .default_value = "1")
 
-/* Returns the library's settings, with the values that options give by name. */
+/* Returns the library's settings, with the settings that options give by name. */
 ch_compare_settings ch_lineup_settings(const ch_lineup *lineup);
 
-/* Writes an entry of the list of mechanisms, "gqa[:N]", and a line about it. */
+/* Writes entry `index` of the list of mechanisms, "gqa[:N]", and its meaning; a ch_command.list. */
 bool ch_lineup_list(int index, ch_text *entry, ch_text *meaning);
 #define CH_LISTS_MECHANISMS .list_title = "Mechanisms", .list = ch_lineup_list
 

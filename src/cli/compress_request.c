@@ -1,4 +1,4 @@
-/* Reads the arguments of crosshead compress: which belong together, ranges of layers, shares. */
+/* Reads the arguments of crosshead compress: checks their combination, and parses ranges of layers and shares. */
 #include "cli/compress_request.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ static ch_status wrong(ch_error *error, const char *method, const char *sentence
   return ch_fail(error, CH_ERROR_ARGUMENT, "--method %s %s", method, sentence);
 }
 
-/* Refuses options of methods with --cache, which chooses the method. */
+/* Fails for options of methods with --cache, which chooses the method itself. */
 static ch_status check_goal(const ch_compress_arguments *a, ch_error *error) {
   static const char *const decided[] = {"method",  "component-heads", "layers", "budget",
                                         "profile", "ratio",           "keep",   "groups",
@@ -31,15 +31,14 @@ static ch_status check_goal(const ch_compress_arguments *a, ch_error *error) {
 static ch_status check(const ch_compress_arguments *a, ch_error *error) {
   if (a->cache) return check_goal(a, error);
   if (!a->method)
-    return ch_fail(
-        error, CH_ERROR_ARGUMENT,
-        "give a goal, --cache 50%% for a smaller cache, or a method: --method mea for a smaller cache, "
-        "masa, svd-llm, svd or basis-sharing for fewer parameters");
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "give --cache 50%% or --method mea for a smaller cache, or --method "
+                   "masa, svd-llm, svd or basis-sharing for fewer parameters");
   if (strcmp(a->method, "mea") == 0) {
     if (a->ratio != 0)
       return wrong(error, a->method, "has no --ratio; give --component-heads N or --budget P%");
     if (a->keep || a->groups || a->atoms)
-      return wrong(error, a->method, "has no --keep, --groups and --atoms; they are for --method masa");
+      return wrong(error, a->method, "has no --keep, --groups and --atoms; they are for the other methods");
     if (a->ranks || a->weighting || ch_option_given(a, "group-size"))
       return wrong(error, a->method,
                    "has no --ranks, --weighting and --group-size; they are for the other methods");
@@ -61,14 +60,14 @@ static ch_status check(const ch_compress_arguments *a, ch_error *error) {
     return wrong(error, a->method, "has no --group-size; it is for --method basis-sharing");
   if (a->weighting && strcmp(a->method, "masa") != 0 && (!a->ranks || strcmp(a->ranks, "searched") != 0))
     return wrong(error, a->method,
-                 "weights errors only with --ranks searched; leave out --weighting or add that");
+                 "weights errors only with --ranks searched; add that option, or leave out --weighting");
   bool whitens = strcmp(a->method, "svd-llm") == 0 || strcmp(a->method, "basis-sharing") == 0;
   if (whitens && (!a->calibration || a->data_free))
     return wrong(error, a->method, "needs --calibration FILE, a text with typical inputs");
   return CH_OK;
 }
 
-/* Fails with "--layers needs a range like 0-11", by the model's layers. */
+/* Fails with "--layers needs a range like 0-11", for the model's number of layers. */
 static ch_status no_range(const ch_compress_arguments *a, ch_error *error) {
   ch_model *model;
   CH_TRY(ch_model_open(a->positional[0], &model, error));
@@ -78,7 +77,7 @@ static ch_status no_range(const ch_compress_arguments *a, ch_error *error) {
   return CH_ERROR_ARGUMENT;
 }
 
-/* Reads "11-34" or "11": layers counted from 0, both ends included. */
+/* Reads "11-34" or "11": layers from 0, both ends inclusive. */
 static ch_status read_layers(const ch_compress_arguments *a, ch_compress_settings *settings,
                              ch_error *error) {
   long long first, last;
@@ -102,13 +101,13 @@ static ch_status read_share(const char *option, const char *text, double most, d
   if (length && text[length - 1] == '%') length--;
   snprintf(number, sizeof number, "%.*s", (int)(length < sizeof number ? length : sizeof number - 1), text);
   if (!ch_parse_number(number, share) || *share <= 0 || *share > most)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--%s needs a share from above 0 to %g%%, not '%s'", option,
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--%s needs a share above 0 and at most %g%%, not '%s'", option,
                    most, text);
   if (text[length] || *share >= 1) *share /= 100;
   return CH_OK;
 }
 
-/* Returns the index of a name in its list; of NULL `otherwise`. */
+/* Returns the index of a name in its list, or `otherwise` for NULL. */
 static int place_of(const char *name, const char *const *names, int otherwise) {
   int place = 0;
   if (!name) return otherwise;

@@ -1,5 +1,5 @@
-/* Checks, stages and replaces outputs. New directories are written next to their final path and renamed. An output that
-   --force replaces is set aside until the command has succeeded, and restored when it fails. */
+/* Checks, stages and replaces outputs. New directories are written next to their final path and renamed. An output
+   that --force replaces is renamed until the command has succeeded, and restored if it fails. */
 #define _GNU_SOURCE
 #include "cli/destination.h"
 
@@ -15,11 +15,11 @@
 #include "base/file_names.h"
 #include "cli/inspect_output.h"
 
-/* --- what may be replaced ----------------------------------------------------------------------------------- */
+/* --- outputs that may not be replaced ----------------------------------------------------------------------- */
 
 static ch_status refuse(const char *option, const char *path, const ch_occupant *s, ch_error *error) {
   bool directory = s->kind == CH_HOLDS_DIRECTORY;
-  const char *stranger = s->stranger[0] ? s->stranger : s->what ? NULL : "files of no model";
+  const char *stranger = s->stranger[0] ? s->stranger : s->what ? NULL : "files that belong to no model";
   if (!stranger)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--%s %s %s %s; --force replaces it, or give another name",
                    option, path, directory ? "already holds" : "is already", s->what);
@@ -30,14 +30,14 @@ static ch_status refuse(const char *option, const char *path, const ch_occupant 
                  directory && s->what ? " and " : "", stranger);
 }
 
-/* Returns true if `inner` is `outer` or inside it; both as realpath writes them. */
+/* Returns true if `inner` is `outer` or inside it. Both are results of realpath. */
 static bool lies_in(const char *inner, const char *outer) {
   size_t length = strlen(outer);
   if (strcmp(outer, "/") == 0) return true;
   return strncmp(inner, outer, length) == 0 && (!inner[length] || inner[length] == '/');
 }
 
-/* --- what the command reads --------------------------------------------------------------------------------- */
+/* --- inputs in the replaced output -------------------------------------------------------------------------- */
 
 static ch_status check_input(const ch_destination *d, const char *whole, const char *input, ch_error *error) {
   char inside[PATH_MAX];
@@ -49,7 +49,7 @@ static ch_status check_input(const ch_destination *d, const char *whole, const c
                  d->option->name, d->path, input);
 }
 
-/* Checks inputs, also a list such as "a.txt,b.txt". */
+/* Checks an input, or a list of inputs such as "a.txt,b.txt". */
 static ch_status check_inputs(const ch_destination *d, const char *whole, const char *names,
                               ch_error *error) {
   CH_TRY(check_input(d, whole, names, error));
@@ -81,7 +81,7 @@ static ch_status check_all_inputs(const ch_destination *d, const ch_command *com
 
 /* --- opening ------------------------------------------------------------------------------------------------ */
 
-/* Returns the path without symbolic links, and of a new output without slashes at its end. */
+/* Returns the path without symbolic links. The path of a new output loses the slashes at its end. */
 static char *resolve(const char *path) {
   char *whole = realpath(path, NULL);
   size_t length = strlen(path);
@@ -89,7 +89,7 @@ static char *resolve(const char *path) {
   return whole ? whole : strndup(path, length);
 }
 
-/* Chooses the path to write a directory to, and deletes what a killed command left there. */
+/* Chooses the path to write a directory to, and deletes the files that a killed command left there. */
 static ch_status choose_work(ch_destination *d, ch_error *error) {
   if (asprintf(&d->work, "%s.partial", d->place) < 0) {
     d->work = NULL;
@@ -117,7 +117,7 @@ static ch_status set_aside(ch_destination *d, ch_error *error) {
   return CH_ERROR_IO;
 }
 
-/* Opens an output. An existing one is an error. --force replaces it if all of it has names or formats that
+/* Opens an output. An existing one is an error. --force replaces it if everything in it has a name or format that
  * Crosshead writes. */
 static ch_status open_one(ch_destination *d, const ch_command *command, const ch_command_line *parsed,
                           bool force, ch_error *error) {
@@ -131,7 +131,7 @@ static ch_status open_one(ch_destination *d, const ch_command *command, const ch
   d->began_empty = s.kind == CH_HOLDS_EMPTY_DIRECTORY;
   if (file && directory)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--%s %s is a directory; name a file", d->option->name, d->path);
-  if (job && directory && !force) return CH_OK; /* the command knows whether it continues this job */
+  if (job && directory && !force) return CH_OK; /* the command decides if it continues this job */
   CH_TRY(check_all_inputs(d, command, parsed, error));
   if (occupied && (!force || s.stranger[0] || !s.what)) return refuse(d->option->name, d->path, &s, error);
   if (occupied && directory && getcwd(here, sizeof here) && lies_in(here, d->place))
@@ -189,7 +189,8 @@ static ch_status put_in_place(ch_destination *d, ch_error *error) {
   return ch_fail(error, CH_ERROR_IO, "cannot rename %s to %s: %s", d->work, d->place, strerror(errno));
 }
 
-/* Returns true if a new run has come so far that it can be continued. It is then worth more than the old one. */
+/* Returns true if the output holds a job that can be continued, and not only prepared text. It is then worth more
+   than the replaced one. */
 static bool can_be_continued(const ch_destination *d) {
   const char *what = ch_inspect_output(d->place).what;
   return d->option->writes == CH_WRITES_JOB && what && strcmp(what, "a prepared text") != 0;

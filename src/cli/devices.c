@@ -17,7 +17,7 @@ enum { MOST_DEVICES = 1024 };
 static int ask_python(const char *python, const char *code) {
   ch_text command = {0};
   int number = -1;
-  /* The shell sees the interpreter's name as a variable, whatever characters it has. */
+  /* the interpreter's name is a variable of the shell, so it may have any characters */
   ch_text_printf(&command, "\"$CROSSHEAD_PYTHON\" -c '%s' 2>/dev/null", code);
   setenv("CROSSHEAD_PYTHON", python, 1);
   FILE *output = command.data && !command.failed ? popen(command.data, "re") : NULL;
@@ -33,7 +33,7 @@ static int count_names(const char *list) {
   return count;
 }
 
-/* Returns the number of GPUs that PyTorch sees, or -1 if PyTorch does not run. */
+/* Returns the number of GPUs that PyTorch sees, or -1 if PyTorch cannot run. */
 static int count_gpus(const char *given) {
   char *python = ch_python_of(given);
   int gpus = python ? ask_python(python, "import torch; print(torch.cuda.device_count())") : -1;
@@ -41,7 +41,7 @@ static int count_gpus(const char *given) {
   return gpus;
 }
 
-/* Returns a name `count` times, with commas, and with numbers if it is that of GPUs. NULL: out of memory. */
+/* Returns a name `count` times, separated by commas; "cuda" gets numbers. NULL: out of memory. */
 static char *repeat(const char *name, int count, ch_error *error) {
   ch_text list = {0};
   for (int i = 0; i < count; i++) {
@@ -63,10 +63,11 @@ ch_status ch_devices_name(const char *python, int64_t each, bool all, const char
     int gpus = strcmp(name, "cuda") == 0 ? count_gpus(python) : 0;
     if (!*device && gpus <= 0) name = "cpu";
     if (gpus > 0 && gpus < each)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "--ranks-per-run is %lld, but PyTorch sees %d GPU%s",
+      return ch_fail(error, CH_ERROR_ARGUMENT,
+                     "--ranks-per-run is %lld, but PyTorch sees %d GPU%s; give at most as many",
                      (long long)each, gpus, gpus == 1 ? "" : "s");
     int count = all && gpus > 0 ? gpus : (int)each;
-    if (count > 1) name = repeat(name, count, error); /* for the rest of the program */
+    if (count > 1) name = repeat(name, count, error); /* never freed */
     if (!name) return CH_ERROR_MEMORY;
   }
   int count = name ? count_names(name) : 1;

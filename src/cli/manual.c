@@ -28,7 +28,7 @@ static void put_section(ch_text *page, const char *title) {
   ch_text_printf(page, ".SH %s\n", title);
 }
 
-/* Writes one paragraph per line. Lines that start with a space are an example. */
+/* Writes each line as a paragraph. Lines that start with a space are an example. */
 static void put_paragraphs(ch_text *page, const char *text) {
   bool example = false;
   for (const char *p = text; *p;) {
@@ -130,7 +130,7 @@ void ch_manual(ch_text *page) {
       "It compares their quality, bytes of key\\-value cache per token and speed, and recommends one.\n"
       "A model is a directory with\n.IR config.json ,\n.I model.safetensors\nand\n.IR tokenizer.json .\n"
       ".PP\nOptions are long and may be written\n.B \\-\\-name value\nor\n.BR \\-\\-name=value ;\n"
-      ".B \\-\\-\nends them. Counts accept the suffixes k, M, G (powers of 1000), sizes KiB, MiB, GiB.\n"
+      ".B \\-\\-\nends them. Counts accept the suffixes k, M, G, T (powers of 1000) and KiB, MiB, GiB, TiB.\n"
       "Every command has\n.BR \\-\\-help .\n");
   put_section(page, "COMMANDS");
   for (const ch_command *const *c = ch_commands; *c; c++) put_command(page, *c);
@@ -148,8 +148,8 @@ void ch_manual(ch_text *page) {
       ".TP\n.B OMP_NUM_THREADS\nThe number of threads to use, without\n.BR \\-\\-threads ;\n"
       "all cores when not set.\n"
       ".TP\n.BR OMP_WAIT_POLICY \", \" GOMP_SPINCOUNT \", \" OPENBLAS_NUM_THREADS\n"
-      "How threads wait, and how many of them linear algebra has. The program sets the last two "
-      "when they are not set: short waits, and one thread.\n"
+      "How threads wait, and how many of them OpenBLAS uses. If they are not set, the program keeps "
+      "waits short and gives OpenBLAS one thread, except in compress.\n"
       ".TP\n.B CROSSHEAD_MPI\nThe file of the module that connects the processes of a job, instead of the "
       "installed one.\n"
       ".TP\n.B TMPDIR\nThe directory of temporary files; /tmp when not set.\n"

@@ -30,7 +30,7 @@ const ch_option ch_training_option_table[] = {
                    "change its result are refused."),
     CH_PATH_OPTION("init-from", SET(model.init_from), "DIR",
                    "Start from the weights, config and tokenizer of the model in DIR (one of Crosshead's, or "
-                   "a Hugging Face directory that opens as it is)."),
+                   "a Hugging Face directory that needs no import)."),
     CH_FLAG_OPTION("recover", SET(model.recover),
                    "With --init-from: defaults for recovering a compressed model, from the MEA paper: "
                    "learning rate 1.6e-5, warm-up of 1000 steps (at most a tenth of all), cosine to zero. "
@@ -147,18 +147,19 @@ const ch_option ch_training_option_table[] = {
     CH_FLAG_OPTION(
         "shard", SET(workers.shard),
         "With several devices: each holds a part of the parameters, gradients and optimizer states (FSDP2) "
-        "in place of all; the steps are the same."),
+        "instead of all of them; the steps are the same."),
     CH_FLAG_OPTION(
         "prepare", SET(workers.prepare),
         "With --engine pytorch: write the worker's input files and exit. `python -m crosshead.worker DIR` "
         "then trains it, here or on another machine with the same directories."),
-    CH_PATH_OPTION("python", SET(workers.python), "PATH",
-                   "With --engine pytorch: the Python that has PyTorch, transformers and the package "
-                   "crosshead (default: CROSSHEAD_PYTHON, that of an active virtual environment, python3)."),
+    CH_PATH_OPTION(
+        "python", SET(workers.python), "PATH",
+        "With --engine pytorch: the Python that has PyTorch, transformers and the package "
+        "crosshead (default: CROSSHEAD_PYTHON, else that of an active virtual environment, else python3)."),
     {0},
 };
 
-/* --- as settings -------------------------------------------------------------------------------------------- */
+/* --- conversion to settings --------------------------------------------------------------------------------- */
 
 static size_t size_of(ch_option_type type) {
   return type == CH_OPTION_FLAG                               ? sizeof(bool)
@@ -174,7 +175,7 @@ static int place_of(const char *name, const char *const *choices) {
   return i;
 }
 
-/* Reads a share, or the name of a text. */
+/* Reads --validation: a share, or the path of a text. */
 static ch_status read_validation(const char *text, ch_train_settings *settings, ch_error *error) {
   double share;
   if (!ch_parse_number(text, &share)) {

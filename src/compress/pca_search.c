@@ -1,6 +1,6 @@
 /* Every family of every grouping is examined once with several numbers of atoms, which give the singular
-   values of the residuals. Numbers of atoms and ranks of residuals are then chosen within one budget: of each family by
-   itself where ranks are searched; else one number of atoms for all, and ranks by the rule. */
+   values of the residuals. Numbers of atoms and ranks of residuals are then chosen within one budget. If ranks are
+   searched, each family has its own number of atoms; else all have one number, and ranks follow the rule. */
 #include "compress/pca_search.h"
 
 #include <math.h>
@@ -13,14 +13,14 @@
 
 enum { MOST_GROUPINGS = 8, MOST_CHOICES = 10, WIDE = 1024 };
 
-/* Numbers of atoms that all families may have alike; where matrices are wide, the first three. */
+/* Numbers of atoms to try for all families alike; only the first three if matrices are wide. */
 static const int alike[] = {1, 2, 4, 3, 6, 8, 12, 16};
 
-/* A family that was looked at: groupings have some in common. */
+/* An examined family. Groupings have some families in common. */
 typedef struct family_search {
   ch_pca_family family;
-  int count;                 /* of choices */
-  int kept[MOST_CHOICES];    /* atoms */
+  int count;                 /* number of choices */
+  int kept[MOST_CHOICES];    /* [count]: atoms of each choice */
   ch_ranked_matrix *members; /* [count, family.count] */
   ch_ranked_choice choices[MOST_CHOICES];
 } family_search;
@@ -48,7 +48,7 @@ static int projection_of(const ch_matrices *list, const char *name) {
   return i;
 }
 
-/* Groups of layers, and the families in them in the order of `sorted`; returns how many. */
+/* Sets the groups of layers, and the families in them in the order of `sorted`. */
 static ch_status list_families(const ch_pca *pca, int groups, uint16_t spans[][2], ch_pca_family *families,
                                int *family_count) {
   const double *drift = pca->calibration ? ch_calibration_drift(pca->calibration) : NULL;
@@ -90,7 +90,7 @@ static int64_t cost_of_atoms(const ch_pca *pca, const ch_pca_family *family, int
   return kept * (m->out * m->in + family->count);
 }
 
-/* --- what to look at --------------------------------------------------------------------------------------------- */
+/* --- choices to examine ------------------------------------------------------------------------------------------ */
 
 static bool is_wide(const ch_pca *pca) {
   bool wide = false;
@@ -131,8 +131,8 @@ static void add_choice(family_search *l, int kept) {
   l->kept[l->count++] = kept;
 }
 
-/* Lists numbers of atoms that a family may have. If ranks are searched they rise: few, some, all but a few,
- * and all, which leave no residual. */
+/* Lists numbers of atoms that a family may have. If ranks are searched, the numbers rise to one atom per matrix, which
+ * leaves no residual. */
 static void list_atoms(const ch_pca *pca, family_search *l) {
   int all = l->family.count, asked = (int)pca->options->atoms;
   const ch_matrix *m = pca->sorted[l->family.first];
@@ -170,7 +170,7 @@ static ch_status add_to_pool(search *s, const ch_pca_family *family) {
   return CH_OK;
 }
 
-/* --- looking ----------------------------------------------------------------------------------------------------- */
+/* --- examining --------------------------------------------------------------------------------------------------- */
 
 /* Computes the singular values of every member's residual after the first `kept` atoms. */
 static ch_status look(ch_pca *pca, const ch_pca_family *family, const ch_atoms *atoms, int kept,
@@ -246,8 +246,8 @@ static ch_status weigh_alike(const search *s, ch_pca_family *families, int count
   return CH_OK;
 }
 
-/* Chooses the number of atoms of every family and the rank of every matrix that lower the error most. *error:
- * the remaining error, or -1. */
+/* Chooses the number of atoms of every family and the rank of every matrix that lower the error most. *error
+ * receives the remaining error, or -1 if the budget is too small. */
 static ch_status weigh_freely(const search *s, ch_pca_family *families, int count, ch_ranked_family *weighed,
                               ch_ranked_matrix *ranks, double *error) {
   for (int f = 0; f < count; f++) {
@@ -266,10 +266,10 @@ static ch_status out_of_reach(const search *s, int64_t cheapest) {
   int layers = (int)pca->model->config.num_hidden_layers;
   int atoms = pca->options->atoms ? (int)pca->options->atoms : 1;
   if (most <= 0)
-    return ch_fail(
-        pca->error, CH_ERROR_ARGUMENT,
-        "%s has %d layers, and %d groups of %d atoms save no parameters; give fewer, or use {method} svd-llm",
-        pca->model->directory, layers, s->groupings[0], atoms < layers ? atoms : layers);
+    return ch_fail(pca->error, CH_ERROR_ARGUMENT,
+                   "%s has %d layers, so {groups} %d and {atoms} %d save no parameters; give fewer, or use "
+                   "{method} svd-llm",
+                   pca->model->directory, layers, s->groupings[0], atoms < layers ? atoms : layers);
   return ch_fail(pca->error, CH_ERROR_ARGUMENT,
                  "%s cannot lose %g of its attention parameters: %d groups of %d atoms keep at least %.3f of "
                  "them; use a ratio of at most %.3f",
@@ -323,8 +323,8 @@ static ch_status choose_components(search *s) {
   return status;
 }
 
-/* Checks that the grouping with the fewest groups, with its fewest atoms, meets the ratio; before anything is looked
- * at. */
+/* Checks, before anything is examined, that the grouping with the fewest groups and its fewest atoms meets the
+ * ratio. */
 static ch_status check_reach(const search *s) {
   const ch_pca *pca = s->pca;
   int count;
@@ -353,7 +353,7 @@ static ch_status run_search(search *s) {
 
 ch_status ch_pca_search(ch_pca *pca) {
   search s = {.pca = pca};
-  pca->total += pca->list.count; /* for writing */
+  pca->total += pca->list.count; /* the matrices are written later */
   ch_status status = run_search(&s);
   for (int i = 0; i < s.pool_count; i++) {
     const family_search *l = &s.pool[i];

@@ -1,4 +1,4 @@
-/* Choosing the types of a quantised model's tensors. */
+/* Chooses the types of a quantised model's tensors. */
 #include "compress/quantise.h"
 
 ch_dtype ch_quantised_type(const ch_param *row, ch_dtype stored, ch_dtype dtype, bool keep_embedding,
@@ -22,7 +22,7 @@ ch_status ch_quantise_types(const ch_model *model, ch_dtype dtype, bool keep_emb
   *sizes = (ch_quantised_sizes){0};
   if (model->config.sharing.type != CH_SHARING_NONE)
     return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s shares matrices between layers; expand them with `crosshead absorb` first",
+                   "%s has shared or factored matrices; expand them with `crosshead absorb` first",
                    model->directory);
   CH_TRY(ch_model_check_plain(model, "be quantised again", error));
   for (int i = 0; i < model->params.count; i++) {

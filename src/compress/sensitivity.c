@@ -1,5 +1,4 @@
-/* One layer's keys and values are replaced by their approximation with fewer components, and the text is run
-   again. */
+/* Replaces one layer's keys and values by their approximation with fewer components, and runs the text again. */
 #include "compress/sensitivity.h"
 
 #include <math.h>
@@ -15,7 +14,7 @@ typedef struct probe {
   const ch_sensitivity_options *options;
   ch_sensitivity *found;
   ch_text_pass *pass;
-  ch_tensor *tensors; /* the model's, but for the layer in question */
+  ch_tensor *tensors; /* the model's tensors, with replacements in the current layer */
   unsigned states;
   int done;
   ch_error *error;
@@ -165,12 +164,12 @@ ch_status ch_choose_layers(const ch_sensitivity *s, int choice, int64_t count, i
   return CH_OK;
 }
 
-/* The least sum of changes after each layer, for every number of heads saved so far ("saved and more" is one
- * place), and the choice that led there; -1: the layer is unchanged. */
+/* The least sum of changes after each layer, for every number of heads saved so far. The last place stands for that
+ * number or more. */
 typedef struct table {
-  int64_t places; /* saved + 1 */
-  double *sum;    /* [layers + 1, places] */
-  int16_t *choice;
+  int64_t places;  /* saved + 1 */
+  double *sum;     /* [layers + 1, places] */
+  int16_t *choice; /* [layers, places]: choice that leads to the place; -1: the layer is unchanged */
 } table;
 
 static void fill_row(const ch_sensitivity *s, table *t, int64_t layer) {
@@ -191,15 +190,15 @@ static void fill_row(const ch_sensitivity *s, table *t, int64_t layer) {
   }
 }
 
-/* Reads the best path back from the last layer: among the places from which the row's choice leads to `at`,
- * the best. */
+/* Reads the best path back from the last layer. Each step goes to the best of the places from which the choice leads
+ * to the current one. */
 static void read_back(const ch_sensitivity *s, const table *t, int64_t *heads) {
   int64_t at = t->places - 1;
   for (int64_t l = s->layers - 1; l >= 0; l--) {
     int c = t->choice[l * t->places + at];
     int64_t gain = c < 0 ? 0 : s->groups - s->heads[c], before = at - gain;
     heads[l] = c < 0 ? s->groups : s->heads[c];
-    if (at == t->places - 1) { /* reached from any place that is near enough */
+    if (at == t->places - 1) { /* several places lead to the last one */
       int64_t least = before > 0 ? before : 0;
       before = least;
       for (int64_t k = least; k < t->places; k++)
@@ -214,7 +213,7 @@ ch_status ch_choose_heads(const ch_sensitivity *s, int64_t saved, int64_t *heads
   if (saved > most)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "%lld of %lld cached heads cannot be saved: keeping %lld in each of the layers %lld to "
-                   "%lld saves %lld, %.3g %% of the cache",
+                   "%lld saves only %lld, %.3g %% of the cache",
                    (long long)saved, (long long)(s->layers * s->groups), (long long)s->heads[0],
                    (long long)s->first, (long long)s->last, (long long)most,
                    100.0 * (double)most / (double)(s->layers * s->groups));

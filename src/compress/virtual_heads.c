@@ -1,5 +1,5 @@
-/* Takes the heads of a projection apart by the eigenvectors of their inner products, and puts them together from
- * fewer. It works on weights alone; api/compress_choose.c decides how many heads each layer keeps. */
+/* Decomposes the heads of a projection by the eigenvectors of their inner products, and rebuilds them from fewer
+ * components. It works on weights alone; api/compress_choose.c decides how many heads each layer keeps. */
 #include "compress/virtual_heads.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 #include "tensor/gemm.h"
 #include "tensor/kernels.h"
 
-/* Singular values below this share of the largest are noise of F32 and are not divided by. */
+/* Singular values below this share of the largest are noise of F32, and nothing is divided by them. */
 static const double least_value = 1e-6;
 
 /* --- which models ------------------------------------------------------------------------------------------------ */
@@ -53,6 +53,11 @@ ch_status ch_virtual_heads_check(const ch_model *model, unsigned *states, ch_err
   if (c->attention.head_mix.on)
     return ch_fail(error, CH_ERROR_CONFIG,
                    "%s already mixes heads; fold the mix into the projections first (crosshead absorb)",
+                   model->directory);
+  if (c->attention.kv_layer_group > 1)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s shares keys and values between layers, so not every layer has heads to combine; "
+                   "{method} svd and masa accept any",
                    model->directory);
   for (unsigned state = CH_ON_K; state <= CH_ON_V; state <<= 1)
     if ((*states & state) && ch_is_shared(c, projection_of(state)))
@@ -152,7 +157,7 @@ static ch_status load(const ch_model *model, int layer, unsigned state, ch_head_
   const ch_tensor *weight = tensor_of(model, layer, state, ".weight");
   const ch_tensor *bias = tensor_of(model, layer, state, ".bias");
   if (!weight)
-    return ch_fail(error, CH_ERROR_CONFIG, "%s: layer %dhas no %s.weight to factor", model->directory, layer,
+    return ch_fail(error, CH_ERROR_CONFIG, "%s: layer %d has no %s.weight to factor", model->directory, layer,
                    projection_of(state));
   f->dim = model->config.head_dim;
   f->heads = weight->shape[0] / f->dim;
@@ -168,7 +173,8 @@ static ch_status load(const ch_model *model, int layer, unsigned state, ch_head_
   return made ? CH_OK : ch_no_memory(error);
 }
 
-/* Eigenvectors of the gram, largest first, into V; the roots of their eigenvalues are the singular values. */
+/* Sets V to the eigenvectors of the Gram matrix, the largest first, and the singular values to the roots of their
+ * eigenvalues. */
 static ch_status take_apart(ch_head_factors *f, const double *gram, ch_error *error) {
   int64_t n = f->heads;
   double *rows = malloc((size_t)(n * n) * sizeof *rows);

@@ -1,4 +1,4 @@
-/* Checks which modules can be combined with a mechanism, and finds which layers mix how many heads. */
+/* Checks that the modules of a configuration can be combined with its mechanism and with each other. */
 #include "config_file/modules.h"
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include "attention/registry.h"
 
-/* Refuses a key that the mechanism does not support. */
+/* Fails for a key that the mechanism does not support. */
 static ch_status not_with(const ch_config *c, const char *key, const char *value, const char *where,
                           ch_error *error) {
   return ch_fail(
@@ -15,12 +15,12 @@ static ch_status not_with(const ch_config *c, const char *key, const char *value
       where, key, value, c->attention.type);
 }
 
-/* Returns the letter of the first of the bits that must not be named: "k". */
+/* Returns the letter of the first CH_ON_ bit: "k". */
 static const char *state_name(unsigned bits) {
   return bits & CH_ON_Q ? "q" : bits & CH_ON_K ? "k" : "v";
 }
 
-/* Writes the states that may be named, for a message. */
+/* Writes the letters of CH_ON_ bits for a message. */
 static const char *allowed_states(unsigned bits, char buffer[40]) {
   snprintf(buffer, 40, "%s%s%s", bits & CH_ON_Q ? ", \"q\"" : "", bits & CH_ON_K ? ", \"k\"" : "",
            bits & CH_ON_V ? ", \"v\"" : "");
@@ -93,7 +93,7 @@ static ch_status check_head_mix(const ch_config *c, const ch_mechanism *m, const
   return check_mixed_layers(c, where, error);
 }
 
-/* Fails for a size that this mechanism would ignore, because it has other keys for it. */
+/* Fails for a size that this mechanism ignores, because it has other keys for its sizes. */
 static ch_status check_own_sizes(const ch_config *c, const ch_mechanism *m, const char *where,
                                  ch_error *error) {
   if (!(m->modules & CH_MODULE_OWN_SIZES) || c->num_key_value_heads == c->num_attention_heads) return CH_OK;
@@ -103,7 +103,7 @@ static ch_status check_own_sizes(const ch_config *c, const ch_mechanism *m, cons
       where, (long long)c->num_key_value_heads, c->attention.type);
 }
 
-/* Checks the keys about whole heads: the mechanism must have them, and some need each other. */
+/* Checks the keys for mechanisms with whole heads, and keys that need each other. */
 static ch_status check_by_head(const ch_config *c, const ch_mechanism *m, const char *where,
                                ch_error *error) {
   bool by_head = m->modules & CH_MODULE_BY_HEAD, over_all = c->attention.qk_norm_over == CH_QK_NORM_ALL;
@@ -114,8 +114,7 @@ static ch_status check_by_head(const ch_config *c, const ch_mechanism *m, const 
     return ch_fail(error, CH_ERROR_CONFIG,
                    "%s: \"attention.qk_norm_over\" is \"all\", which needs \"attention.qk_norm\": true",
                    where);
-  if (c->attention_multiplier && !by_head)
-    return not_with(c, "attention_multiplier", "a number", where, error);
+  if (c->attention_multiplier && !by_head) return not_with(c, "attention_multiplier", "set", where, error);
   if (listed && !by_head) return not_with(c, "nope_layers", "a list", where, error);
   if (partial && !by_head) return not_with(c, "partial_rotary_factor", "below 1", where, error);
   if ((listed || partial) && c->position != CH_POSITION_ROPE)
@@ -134,7 +133,7 @@ static ch_status check_by_head(const ch_config *c, const ch_mechanism *m, const 
   return CH_OK;
 }
 
-/* Checks a second base of rotation, and the layers that have it. */
+/* Checks local_rope_theta and local_rope_layers. */
 static ch_status check_local_rope(const ch_config *c, const ch_mechanism *m, const char *where,
                                   ch_error *error) {
   bool listed = memchr(c->local_rope_layers, true, sizeof c->local_rope_layers);
@@ -155,7 +154,7 @@ static ch_status check_local_rope(const ch_config *c, const ch_mechanism *m, con
   return CH_OK;
 }
 
-/* Checks attention and FFN in parallel, which leave one place for norms. */
+/* Checks parallel_residual, which allows only one placement of norms. */
 static ch_status check_parallel(const ch_config *c, const char *where, ch_error *error) {
   if (!c->parallel_residual || c->norm_placement == CH_NORM_PRE) return CH_OK;
   return ch_fail(
@@ -174,7 +173,7 @@ ch_status ch_config_check_modules(const ch_config *config, const char *where, ch
     return not_with(config, "attention.qk_norm", "true", where, error);
   CH_TRY(check_by_head(config, m, where, error));
   if (config->attn_logit_softcapping && (m->modules & CH_MODULE_MIXES_SCORES))
-    return not_with(config, "attn_logit_softcapping", "a number", where, error);
+    return not_with(config, "attn_logit_softcapping", "set", where, error);
   if (config->attention.head_norm && !(m->modules & CH_MODULE_HEAD_NORM))
     return not_with(config, "attention.head_norm", "true", where, error);
   if (config->attention_bias && !(m->modules & CH_MODULE_BIAS))

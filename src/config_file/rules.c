@@ -1,4 +1,4 @@
-/* The rules between keys of a configuration. The range of a single key is checked in keys.c. */
+/* The rules between keys of a configuration. keys.c checks the range of a single key. */
 #include <string.h>
 
 #include "attention/registry.h"
@@ -12,7 +12,7 @@
 
 enum { MOST_HEADS_WIDTH = 1 << 24 };
 
-/* Checks the widths of all heads together, whichever key gives the size of one. */
+/* Checks the total widths of all heads, whichever key gives the size of a head. */
 static ch_status check_widths(const ch_config *c, const char *where, ch_error *error) {
   const struct {
     const char *name;
@@ -64,7 +64,7 @@ static ch_status check_heads(const ch_config *c, const char *where, ch_error *er
   return CH_OK;
 }
 
-/* Returns the rope type whose keys are set although the type is another, or NULL. */
+/* Returns a rope type whose keys are set although the config has another type, or NULL. */
 static const char *key_of_another_type(const ch_rope_scaling *s) {
   if (s->type != CH_ROPE_YARN &&
       (s->beta_fast || s->beta_slow || s->mscale || s->mscale_all_dim || !s->truncate))
@@ -112,7 +112,8 @@ static ch_status check_rope_scaling(const ch_config *c, const char *where, ch_er
   }
   if (other)
     return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s: \"rope_scaling\" has keys of rope type \"%s\", but another type", where, other);
+                   "%s: \"rope_scaling\" has keys of rope type \"%s\"; set that type or leave them out",
+                   where, other);
   if (c->position != CH_POSITION_ROPE)
     return ch_fail(error, CH_ERROR_CONFIG, "%s: \"rope_scaling\" needs \"position\": \"rope\"; leave it out",
                    where);
@@ -164,8 +165,8 @@ static ch_status check_expert_groups(const ch_moe_config *m, const char *where, 
   return CH_OK;
 }
 
-/* Checks the layers that are listed as dense: they must exist, come after the first dense ones, and not be
-   all of the others. */
+/* Checks the list of dense layers. They must exist, come after the first dense ones, and leave a layer with
+   experts. */
 static ch_status check_dense_layers(const ch_config *c, const char *where, ch_error *error) {
   const ch_moe_config *m = &c->moe;
   for (int layer = 0; layer < CH_MAX_LISTED_LAYERS; layer++)
@@ -179,7 +180,7 @@ static ch_status check_dense_layers(const ch_config *c, const char *where, ch_er
                  "%s: \"moe.dense_layers\" leaves no layer with experts; it must leave one", where);
 }
 
-/* Checks experts against the other keys; the ranges of single keys are checked already. */
+/* Checks experts against the other keys. The ranges of single keys have been checked. */
 static ch_status check_moe(const ch_config *c, const char *where, ch_error *error) {
   const ch_moe_config *m = &c->moe;
   bool any = m->experts || m->active || m->shared || m->expert_intermediate_size || m->first_dense_layers ||
@@ -222,7 +223,7 @@ static ch_status check_moe(const ch_config *c, const char *where, ch_error *erro
   return check_expert_groups(m, where, error);
 }
 
-/* Refuses the clamps of a kind of network that the model does not have. */
+/* Fails for clamps if the model's kind of network has none. */
 static ch_status check_clamps(const ch_config *c, const char *where, ch_error *error) {
   if (ch_config_is_vision(c) || ch_ffn_of(c)->clamped || (c->swiglu_alpha == 1.702 && c->swiglu_limit == 7))
     return CH_OK;
@@ -232,7 +233,7 @@ static ch_status check_clamps(const ch_config *c, const char *where, ch_error *e
                  c->swiglu_alpha == 1.702 ? c->swiglu_limit : c->swiglu_alpha);
 }
 
-/* Refuses the eps of a kind of norm that the model does not have outside attention. */
+/* Fails for a LayerNorm's eps if the model has no LayerNorm outside attention. */
 static ch_status check_norm(const ch_config *c, const char *where, ch_error *error) {
   if (ch_config_is_vision(c) || strcmp(c->norm, "layernorm") == 0 || c->layer_norm_eps == 1e-5) return CH_OK;
   return ch_fail(error, CH_ERROR_CONFIG,

@@ -80,9 +80,10 @@ ch_status ch_document_set_split(ch_document_set *set, double share, ch_document_
   set->documents[0].size = cut;
   if (rest->documents[0].size > 0 && cut > 0) return CH_OK;
   ch_document_set_close(rest);
-  return ch_fail(error, CH_ERROR_ARGUMENT,
-                 "%s is too short to hold out a part of it; give a longer text, or another one to measure on",
-                 set->file.path);
+  return ch_fail(
+      error, CH_ERROR_ARGUMENT,
+      "%s is too short to hold out a part of it; give a longer text, or a separate {text} to measure on",
+      set->file.path);
 }
 
 int32_t ch_token_between(const ch_tokenizer *tokenizer, const ch_config *config) {
@@ -104,7 +105,7 @@ ch_status ch_window_check(const ch_config *config, int64_t window, ch_error *err
   int64_t most = ch_longest_window(config);
   bool ends = config->position == CH_POSITION_ROPE || config->position == CH_POSITION_LEARNED;
   if (window < 0)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "{window} %lld is not possible", (long long)window);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{window} is %lld; it must be at least 0", (long long)window);
   if (window <= most || !ends) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT, "{window} %lld is more than the %lld tokens this model can see",
                  (long long)window, (long long)most);

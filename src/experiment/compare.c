@@ -1,5 +1,5 @@
-/* One comparison from its settings to its results: plan, text or images, run after run, further seeds while the choice
- * is open, timing, tasks. How a run is trained and who trains it is decided in trial/. */
+/* Runs one comparison from its settings to its results: it plans the models, trains the runs, adds seeds until the
+ * choice is clear, times the models and evaluates the tasks. trial/ trains single runs and schedules them. */
 #include "experiment/trial/prepare.h"
 #include "experiment/compare.h"
 
@@ -15,11 +15,11 @@
 
 /* A run of the comparison. Runs are ordered by seed, then by model. */
 typedef struct planned_run {
-  int model; /* of the plan */
+  int model; /* index in the plan */
   uint64_t seed;
-  bool elsewhere; /* it belongs to another part of a divided comparison */
+  bool elsewhere; /* true if another part of a divided comparison trains the run */
   bool done, failed;
-  ch_model_result result; /* when it is done */
+  ch_model_result result; /* valid if `done` */
 } planned_run;
 
 /* The comparison in progress, on rank 0. */
@@ -27,8 +27,8 @@ typedef struct comparison_job {
   ch_compare_setup *setup;
   const ch_compare_hooks *outside;
   planned_run *runs; /* [setup->comparison->planned], in the comparison's arena */
-  bool *untuned;     /* [models]: no rate was found for it */
-  int *listed;       /* the runs, or models, that the pieces of work belong to */
+  bool *untuned;     /* [models] true if no learning rate was found for the model */
+  int *listed;       /* [pieces] index of each piece's run or, while rates are tuned, of its model */
   ch_scheduler_failures failures;
 } comparison_job;
 
@@ -48,8 +48,8 @@ static bool in_shares(const ch_compare_setup *setup) {
   return setup->settings.schedule.parts > 0;
 }
 
-/* Results are written now, so that those of finished models can be read while others train. With --only, they are
-   written by --collect instead. */
+/* Writes results.json after each run, so that finished models can be read while others train. A part of a comparison
+   ({part}) does not write it; {collect} does. */
 static ch_status write_results(const comparison_job *c, ch_error *error) {
   if (in_shares(c->setup)) return CH_OK;
   return ch_compare_write(&c->setup->settings, c->outside, c->setup->comparison, error);
@@ -58,7 +58,7 @@ static ch_status write_results(const comparison_job *c, ch_error *error) {
 static ch_status run_finished(comparison_job *c, planned_run *run, bool earlier, ch_error *error) {
   run->done = true;
   c->setup->began = true;
-  /* The finished runs in the order of the plan, whichever process trained them. */
+  /* Lists the finished runs in the order of the plan. */
   ch_comparison *comparison = c->setup->comparison;
   comparison->count = 0;
   for (int i = 0; i < comparison->planned; i++)
@@ -81,12 +81,12 @@ static ch_status read_made(comparison_job *c, planned_run *run, ch_error *error)
                  c->setup->plan.models[run->model].name, c->setup->settings.report.out);
 }
 
-/* --- making pieces ------------------------------------------------------------------------------------------------ */
+/* --- pieces of work ----------------------------------------------------------------------------------------------- */
 
 /* The context of the function that works on a piece. */
 typedef struct maker {
   ch_compare_setup *setup;
-  const comparison_job *list; /* on the rank that leads */
+  const comparison_job *list; /* the job on rank 0; NULL on other ranks */
 } maker;
 
 static int run_index(const maker *m, const ch_assignment *piece) {
@@ -120,7 +120,8 @@ static void note_failure(comparison_job *c, int at, const ch_assignment *piece, 
                                             .as.failed = {name, piece->seed, &outcome->error}});
 }
 
-/* Hands out pieces; listed [count]: the run, or the model whose rates are tried, of each. */
+/* Distributes pieces of work and waits for them. listed [count]: index of each piece's run or, with `tunes`, of the
+ * model whose rates are tried. */
 static ch_status hand_out(comparison_job *c, int *listed, int count, bool tunes,
                           ch_status (*made)(void *, int, const ch_outcome *, ch_error *), ch_error *error) {
   ch_compare_setup *setup = c->setup;
@@ -159,7 +160,7 @@ static ch_status on_made(void *context, int index, const ch_outcome *outcome, ch
   return CH_OK;
 }
 
-/* Says which runs are not finished. */
+/* Fails if a run is not finished. The message names those that are missing. */
 static ch_status check_complete(const comparison_job *c, ch_error *error) {
   const ch_comparison *comparison = c->setup->comparison;
   ch_text names = {0};
@@ -176,7 +177,7 @@ static ch_status check_complete(const comparison_job *c, ch_error *error) {
   if (missing)
     status =
         ch_fail(error, CH_ERROR_IO,
-                "%s lacks %d of %d runs: %.600s; repeat this with {part} I/N for each missing part, or "
+                "%s lacks %d of %d runs: %.600s; rerun with {part} I/N for each missing share, or "
                 "without {collect} to train them all here",
                 c->setup->settings.report.out, missing, comparison->planned, names.data ? names.data : "");
   ch_text_free(&names);
@@ -222,14 +223,14 @@ static ch_status on_tuned(void *context, int index, const ch_outcome *outcome, c
   return CH_OK;
 }
 
-/* Returns true if all runs of a model belong to other parts. Such a model is not tuned here. */
+/* Returns true if other parts train all runs of a model. Such a model is not tuned here. */
 static bool is_elsewhere(const comparison_job *c, int model) {
   for (int i = 0; i < c->setup->comparison->planned; i++)
     if (c->runs[i].model == model && !c->runs[i].elsewhere) return false;
   return true;
 }
 
-/* Tunes the learning rates of this part's models. Rates that other groups found are read from their runs. */
+/* Tunes the learning rates of this part's models. Rates that other groups found are read from the tuning runs. */
 static ch_status tune_models(comparison_job *c, ch_error *error) {
   ch_compare_plan *plan = &c->setup->plan;
   int list[CH_COMPARE_MOST] = {0}, count = 0;
@@ -247,12 +248,12 @@ static ch_status tune_models(comparison_job *c, ch_error *error) {
 
 /* --- seeds until the risk is small ------------------------------------------------------------------------------ */
 
-/* One more seed for the models with which it lowers the risk most. */
+/* A round that trains one more seed of the models for which that lowers the risk most. */
 typedef struct seed_round {
-  bool needs[CH_COMPARE_MOST]; /* of the plan's models */
-  int count;
-  double spent, costs; /* seconds of all runs; of this round */
-  double risk;         /* before it */
+  bool needs[CH_COMPARE_MOST]; /* [plan.count] true if the model gets another seed */
+  int count;                   /* number of models that get another seed */
+  double spent, costs; /* training time of all earlier runs, and predicted time of this round, in seconds */
+  double risk;         /* risk before the round */
 } seed_round;
 
 static int group_of(const ch_summary *summary, const char *name) {
@@ -261,7 +262,7 @@ static int group_of(const ch_summary *summary, const char *name) {
   return -1;
 }
 
-/* Follows from the runs with the first `seeds` seeds alone, so a comparison that is continued plans the same rounds. */
+/* Plans a round from the runs of the first `seeds` seeds only, so that a continued comparison plans the same rounds. */
 static ch_status plan_round(const ch_compare_setup *setup, int seeds, seed_round *next, ch_error *error) {
   ch_summary summary;
   bool needs[CH_COMPARE_MOST];
@@ -283,7 +284,7 @@ static ch_status plan_round(const ch_compare_setup *setup, int seeds, seed_round
   return status;
 }
 
-/* Adds seed after seed until the risk is small enough or the budget does not suffice for the next one. */
+/* Adds one seed after another until the risk is small enough or the budget too small for the next one. */
 static ch_status decide(comparison_job *c, ch_error *error) {
   const ch_compare_settings *s = &c->setup->settings;
   for (int seed = (int)s->training.seeds; seed < CH_COMPARE_MOST_SEEDS && c->failures.count == 0; seed++) {
@@ -292,7 +293,7 @@ static ch_status decide(comparison_job *c, ch_error *error) {
     CH_TRY(plan_round(c->setup, seed, &next, error));
     if (next.count < 2 || next.risk <= s->schedule.risk || next.spent + next.costs > s->schedule.budget)
       break;
-    /* One more run for each model in the round. */
+    /* Adds one run of each model in the round. */
     ch_compare_setup *setup = c->setup;
     for (int i = 0; i < setup->plan.count; i++)
       if (next.needs[i])
@@ -316,7 +317,7 @@ static ch_status comparison_interrupted(const ch_compare_setup *setup, ch_error 
       setup->comparison->count, setup->comparison->planned, setup->settings.report.out);
 }
 
-/* Allocates room for the most runs that are possible, and adds the first ones. */
+/* Allocates the most runs that are possible, and plans those of the requested seeds. */
 static ch_status plan_runs(comparison_job *c, ch_error *error) {
   ch_compare_setup *setup = c->setup;
   const ch_compare_settings *s = &setup->settings;
@@ -369,7 +370,7 @@ static ch_status ask_tasks(comparison_job *c, ch_error *error) {
   return status == CH_OK && asked ? write_results(c, error) : status;
 }
 
-/* Speeds are measured after all other ranks have finished training. */
+/* Runs the comparison on rank 0. Speeds are measured after all other ranks have finished training. */
 static ch_status lead(ch_compare_setup *setup, const ch_compare_hooks *outside, ch_error *error) {
   comparison_job c = {.setup = setup, .outside = outside};
   ch_status status = ch_compare_check_tasks(setup, outside->check, error);

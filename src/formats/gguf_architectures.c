@@ -40,9 +40,9 @@ ch_status ch_gguf_cannot(const char *what, ch_error *error) {
                  what);
 }
 
-/* --- what an architecture cannot say -------------------------------------------------------------------- */
+/* --- features that an architecture cannot express ------------------------------------------------------- */
 
-/* Names what is wrong with experts, or returns NULL. llama.cpp renormalises their weights, whatever the file
+/* Returns the problem with the experts, or NULL. llama.cpp always renormalises their weights, whatever the file
    says. */
 static const char *wrong_experts(const ch_config *c, const ch_gguf_architecture *of) {
   if (!of->experts) return NULL;
@@ -65,21 +65,22 @@ static const char *wrong_rotation(const ch_config *c, const ch_gguf_architecture
   if (s->type == CH_ROPE_LLAMA3 && strcmp(of->name, "llama") != 0 && !of->multipliers)
     return "llama3 scaling of RoPE outside of llama";
   if (s->type == CH_ROPE_LONGROPE && strcmp(of->name, "phi3") != 0) return "longrope scaling of RoPE";
-  if (s->type == CH_ROPE_LONGROPE && (s->factor || s->attention_factor)) return "factors of longrope's own";
+  if (s->type == CH_ROPE_LONGROPE && (s->factor || s->attention_factor))
+    return "\"factor\" or \"attention_factor\" of longrope";
   if (s->type == CH_ROPE_YARN && (s->mscale || s->mscale_all_dim || s->attention_factor))
-    return "factors of YaRN's own";
-  return s->type == CH_ROPE_YARN && s->truncate == of->untruncated ? "factors of YaRN's own" : NULL;
+    return "the factors of YaRN \"mscale\", \"mscale_all_dim\" and \"attention_factor\"";
+  return s->type == CH_ROPE_YARN && s->truncate == of->untruncated ? "this \"truncate\" of YaRN" : NULL;
 }
 
-/* Returns true if the marks are those of every layer whose number, counted from 1, is a multiple of `every`,
-   or of all others. */
+/* Returns true if exactly the layers are marked whose number, from 1, is a multiple of `every`; with `others`,
+   exactly the other layers. */
 static bool is_every(const bool *marks, int64_t layers, int64_t every, bool others) {
   for (int64_t i = 0; i < layers && i < CH_MAX_LISTED_LAYERS; i++)
     if (marks[i] != ((i + 1) % every == 0 ? !others : others)) return false;
   return true;
 }
 
-/* Names a number of the model that differs from a constant in llama.cpp's code, or returns NULL. */
+/* Returns the name of a setting that differs from a constant in llama.cpp's code, or NULL. */
 static const char *wrong_constants(const ch_config *c, const ch_gguf_architecture *of) {
   double width = c->num_hidden_layers == of->widest_layers ? (double)(c->hidden_size / c->num_attention_heads)
                                                            : (double)c->head_dim;
@@ -88,10 +89,12 @@ static const char *wrong_constants(const ch_config *c, const ch_gguf_architectur
                     : gemma                                                              ? "geglu_tanh"
                     : oss                                                                ? "clamped_swiglu"
                                                                                          : "silu";
-  if (strcmp(c->hidden_act, act) != 0) return "other activation in this family";
+  if (strcmp(c->hidden_act, act) != 0) return "another activation in this family";
   if (oss && (c->swiglu_alpha != 1.702 || c->swiglu_limit != 7)) return "other clamps than gpt-oss's";
-  if (gemma && fabs(ch_score_scale(c) * sqrt(width) - 1) > 1e-6) return "scale of scores of Gemma's own";
-  if (!gemma && !of->multipliers && c->attention_multiplier != 0) return "scale of scores of its own";
+  if (gemma && fabs(ch_score_scale(c) * sqrt(width) - 1) > 1e-6)
+    return "a scale of scores other than Gemma's";
+  if (!gemma && !of->multipliers && c->attention_multiplier != 0)
+    return "a scale of scores other than 1 / sqrt(head_dim)";
   if (strcmp(of->name, "gemma2") == 0 && (c->attn_logit_softcapping == 0 || c->final_logit_softcapping == 0))
     return "Gemma 2 without soft caps";
   if (strcmp(of->name, "smollm3") == 0 && !is_every(c->nope_layers, c->num_hidden_layers, 4, false))
@@ -104,14 +107,17 @@ static const char *wrong_rest(const ch_config *c, const ch_gguf_architecture *of
   if (by_layer || (c->sliding_window && !of->windows && strncmp(of->name, "qwen", 4) == 0))
     return "sliding window in some layers";
   if (of->square && c->head_dim * c->num_attention_heads != c->hidden_size)
-    return "heads of another width together than the model's in this family";
-  if (of->tie == CH_GGUF_TIED && !c->tie_word_embeddings) return "head of its own in this family";
-  if (of->tie == CH_GGUF_UNTIED && c->tie_word_embeddings) return "head that is the embedding in this family";
+    return "heads of another width in total than the hidden size in this family";
+  if (of->tie == CH_GGUF_TIED && !c->tie_word_embeddings)
+    return "an LM head apart from the embedding in this family";
+  if (of->tie == CH_GGUF_UNTIED && c->tie_word_embeddings)
+    return "an LM head that is the embedding in this family";
   return NULL;
 }
 
 /* Returns the family of an equivalent architecture that can express the model. llama.cpp's qwen2 has only
-   square projections, its seed_oss has others; its llama cannot select LongRoPE by the text, its phi3 can. */
+   square projections, unlike its seed_oss. Its llama cannot select LongRoPE by the text length, unlike its
+   phi3. */
 static const char *family_of(const ch_config *c) {
   const char *adopted = ch_config_spell_adopted(c, NULL);
   bool square = c->head_dim * c->num_attention_heads == c->hidden_size;
@@ -126,7 +132,7 @@ ch_status ch_gguf_architecture_of(const ch_config *config, const ch_gguf_archite
   *of = NULL;
   for (int i = 0; i < ARCHITECTURES && !*of; i++)
     if (strcmp(architectures[i].family, family) == 0) *of = &architectures[i];
-  if (ch_heads_differ(config)) return ch_gguf_cannot("numbers of key and of value heads that differ", error);
+  if (ch_heads_differ(config)) return ch_gguf_cannot("different numbers of key and value heads", error);
   if (!*of)
     return ch_fail(error, CH_ERROR_CONFIG,
                    "a model of type \"%s\" with attention \"%s\" cannot be written as GGUF; docs/export.md "

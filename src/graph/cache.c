@@ -1,5 +1,5 @@
-/* Stores a cache: one allocation, divided into the parts of all layers. Mechanisms decide what a part
-   holds. */
+/* Stores a cache: one allocation, divided into the parts of all layers. Mechanisms define the meaning of a
+ * part. */
 #include "graph/cache.h"
 
 #include <stdlib.h>
@@ -67,13 +67,14 @@ static int64_t token_elements(const ch_cache_shape *shape) {
   return elements;
 }
 
-/* Allocates the memory of the cache. The capacity comes from the caller and may be of any size; the product
-   must not overflow. */
+/* Allocates the memory of the cache. The capacity comes from the caller and may have any value; products with
+   it must not overflow. */
 static bool allocate(ch_cache *cache, const ch_cache_shape *shape) {
   const ch_cache_types *types = &shape->types;
   __int128_t tokens = (__int128_t)cache->sequences * cache->capacity;
   cache->views = calloc((size_t)cache->layers, sizeof *cache->views);
   cache->length = calloc((size_t)cache->sequences, sizeof *cache->length);
+  cache->reached = calloc((size_t)cache->sequences, sizeof *cache->reached);
   cache->token_elements = token_elements(shape);
   cache->token_bytes = ch_token_bytes(shape->parts, shape->layers, types);
   cache->rings = calloc((size_t)cache->layers, sizeof *cache->rings);
@@ -89,7 +90,8 @@ static bool allocate(ch_cache *cache, const ch_cache_shape *shape) {
              by_id = (__int128_t)cache->vocabulary *
                      rows_bytes(shape->parts, shape->layers, types, CH_PART_BY_ID),
              ids = by_id ? tokens * (__int128_t)sizeof(int32_t) : 0;
-  if (!cache->views || !cache->length || bytes > MOST_BYTES || by_id > MOST_BYTES) return false;
+  if (!cache->views || !cache->length || !cache->reached || bytes > MOST_BYTES || by_id > MOST_BYTES)
+    return false;
   cache->data_bytes = (size_t)bytes;
   cache->by_id_bytes = (size_t)by_id;
   cache->bytes = (size_t)(bytes + ids);
@@ -159,6 +161,7 @@ void ch_cache_free(ch_cache *cache) {
   free(cache->places);
   free(cache->views);
   free(cache->length);
+  free(cache->reached);
   free(cache);
 }
 
@@ -211,13 +214,13 @@ void ch_cache_append(const ch_cache *cache, const ch_kernels *kernels, const ch_
 
 /* --- rings ---------------------------------------------------------------------------------------------- */
 
-/* Returns the number of rows of a ring that hold tokens, after `length` of them. */
+/* Returns the number of rows of a ring that hold tokens, after `length` tokens. */
 static int64_t rows_held(const ch_cache *cache, int64_t length) {
   int64_t most = cache->window + cache->sinks;
   return length < most ? length : most;
 }
 
-/* Prepares a pass of one token, which reads the ring itself. The rows after the newest are the oldest. */
+/* Prepares a pass of one token, which reads the ring itself. The rows after the newest one are the oldest. */
 static void begin_in_ring(const ch_cache *cache, int64_t token, int32_t *rows_before, ch_row_places *places) {
   int64_t row = row_of(cache, token);
   *rows_before = (int32_t)(rows_held(cache, token + 1) - 1);
@@ -226,8 +229,8 @@ static void begin_in_ring(const ch_cache *cache, int64_t token, int32_t *rows_be
   if (token == row) *places = (ch_row_places){.turn = INT64_MAX};
 }
 
-/* Prepares a pass of several tokens. It reads a copy: the sinks, the window - 1 tokens before its first one,
-   then its own. */
+/* Prepares a pass of several tokens. It reads a copy: the sinks, the window - 1 tokens before its first token,
+   then its own tokens. */
 static void begin_staged(const ch_cache *cache, int64_t first, int32_t *rows_before, ch_row_places *places) {
   int64_t sinks = first < cache->sinks ? first : cache->sinks, recent = first - sinks;
   if (recent > cache->window - 1) recent = cache->window - 1;
@@ -285,8 +288,16 @@ void ch_cache_stage(const ch_cache *cache, const ch_kernels *kernels, const ch_t
 bool ch_cache_can_go_back(const ch_cache *cache, int64_t sequence, int32_t length) {
   const int64_t held = cache->length[sequence];
   if (cache->any_fixed && length > 0 && length < held) return false;
-  return !cache->any_ring || held <= cache->window + cache->sinks || length <= cache->sinks ||
-         length >= held - 1;
+  return !cache->any_ring || cache->reached[sequence] <= cache->window + cache->sinks ||
+         length <= cache->sinks || length >= cache->reached[sequence] - 1;
+}
+
+void ch_cache_set_length(ch_cache *cache, int64_t sequence, int32_t length) {
+  int32_t *reached = &cache->reached[sequence];
+  /* Until a ring is full it has lost nothing, and sinks are never overwritten. */
+  if (length > *reached || length <= cache->sinks || *reached <= cache->window + cache->sinks)
+    *reached = length;
+  cache->length[sequence] = length;
 }
 
 /* --- by id, selections, copies -------------------------------------------------------------------------- */
@@ -326,11 +337,12 @@ ch_status ch_cache_selection_create(ch_cache *whole, ch_cache_selection **result
     selection->whole = whole;
     selection->cache.views = malloc((size_t)whole->layers * sizeof *whole->views);
     selection->cache.length = malloc(sequences * sizeof *whole->length);
+    selection->cache.reached = malloc(sequences * sizeof *whole->reached);
     selection->cache.rows_before = malloc(sequences * sizeof *whole->rows_before);
     selection->cache.places = malloc(sequences * sizeof *whole->places);
   }
-  if (selection && selection->cache.views && selection->cache.length && selection->cache.rows_before &&
-      selection->cache.places)
+  if (selection && selection->cache.views && selection->cache.length && selection->cache.reached &&
+      selection->cache.rows_before && selection->cache.places)
     return CH_OK;
   ch_cache_selection_free(selection);
   *result = NULL;
@@ -341,6 +353,7 @@ void ch_cache_selection_free(ch_cache_selection *selection) {
   if (!selection) return;
   free(selection->cache.views);
   free(selection->cache.length);
+  free(selection->cache.reached);
   free(selection->cache.rows_before);
   free(selection->cache.places);
   free(selection);
@@ -352,11 +365,15 @@ void ch_cache_select(ch_cache_selection *selection, const int32_t *order, int64_
   *cache = *whole;
   cache->views = own.views;
   cache->length = own.length;
+  cache->reached = own.reached;
   cache->rows_before = own.rows_before;
   cache->places = own.places;
   cache->sequences = count;
   cache->order = order;
-  for (int64_t s = 0; s < count; s++) cache->length[s] = whole->length[order[s]];
+  for (int64_t s = 0; s < count; s++) {
+    cache->length[s] = whole->length[order[s]];
+    cache->reached[s] = whole->reached[order[s]];
+  }
   for (int l = 0; l < cache->layers; l++)
     for (int p = 0; p < CH_MAX_STATE_PARTS; p++) {
       cache->views[l][p] = whole->views[l][p];
@@ -366,11 +383,14 @@ void ch_cache_select(ch_cache_selection *selection, const int32_t *order, int64_
 
 void ch_cache_selection_keep(const ch_cache_selection *selection) {
   const ch_cache *cache = &selection->cache;
-  for (int64_t s = 0; s < cache->sequences; s++) selection->whole->length[cache->order[s]] = cache->length[s];
+  for (int64_t s = 0; s < cache->sequences; s++) {
+    selection->whole->length[cache->order[s]] = cache->length[s];
+    selection->whole->reached[cache->order[s]] = cache->reached[s];
+  }
 }
 
-/* Returns the bytes of a part of a sequence that hold tokens, if the sequence has `held` tokens and `wanted`
-   are copied. A fixed part is one row. */
+/* Returns the bytes to copy of a sequence's part if `wanted` of its `held` tokens are copied. A ring is copied
+   as a whole. A fixed part is one row. */
 static size_t held_bytes(const ch_cache *cache, int layer, int part, int64_t held, int64_t wanted) {
   const ch_state_view *view = &cache->views[layer][part];
   const int64_t rows = cache->rings[layer] ? rows_held(cache, held) : wanted;
@@ -380,7 +400,8 @@ static size_t held_bytes(const ch_cache *cache, int layer, int part, int64_t hel
 
 void ch_cache_copy(ch_cache *cache, int64_t from, int64_t to, int32_t length) {
   const int32_t held = cache->length[from];
-  cache->length[to] = length;
+  cache->reached[to] = cache->reached[from];
+  ch_cache_set_length(cache, to, length);
   if (from == to) return;
   for (int l = 0; l < cache->layers; l++)
     for (int p = 0; p < CH_MAX_STATE_PARTS; p++) {
@@ -393,7 +414,7 @@ void ch_cache_copy(ch_cache *cache, int64_t from, int64_t to, int32_t length) {
     memcpy(ch_cache_tokens(cache, to), ch_cache_tokens(cache, from), (size_t)length * sizeof *cache->tokens);
 }
 
-/* Copies the rows by id that a cache has in memory: at least those of the tokens it holds. */
+/* Copies the rows by id of the tokens in a cache. */
 static void copy_by_id(const ch_cache *from, ch_cache *to, int layer, int part) {
   const ch_state_view *view = &from->views[layer][part];
   size_t row = ch_dtype_bytes(view->dtype, view->token_stride);
@@ -407,6 +428,7 @@ static void copy_by_id(const ch_cache *from, ch_cache *to, int layer, int part) 
 void ch_cache_copy_all(const ch_cache *from, ch_cache *to) {
   for (int64_t s = 0; s < from->sequences; s++) {
     to->length[s] = from->length[s];
+    to->reached[s] = from->reached[s];
     if (from->tokens)
       memcpy(ch_cache_tokens(to, s), ch_cache_tokens(from, s),
              (size_t)from->length[s] * sizeof *from->tokens);
@@ -425,5 +447,5 @@ void ch_cache_copy_all(const ch_cache *from, ch_cache *to) {
 
 void ch_cache_truncate(ch_cache *cache, int32_t length) {
   for (int64_t s = 0; s < cache->sequences; s++)
-    if (cache->length[s] > length) cache->length[s] = length;
+    if (cache->length[s] > length) ch_cache_set_length(cache, s, length);
 }

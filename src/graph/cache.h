@@ -10,26 +10,26 @@
 #include "tensor/kernels.h"
 
 typedef enum ch_part_kind {
-  CH_PART_ELEMENTS, /* elements of every token, in the cache's type; the cache's size counts these */
+  CH_PART_ELEMENTS, /* elements of every token, in the cache's type; they are the cache's size */
   CH_PART_SCALARS,  /* scalars of every token, in F32; counted in bytes only */
-  CH_PART_BY_ID,    /* depends on the token's id alone: one row per id, computed when the id is first seen */
-  CH_PART_FIXED     /* one row per sequence, in F32, which every token updates */
+  CH_PART_BY_ID,    /* one row per id of the vocabulary, computed when the id is first seen */
+  CH_PART_FIXED     /* one row per sequence, in F32, updated by every token */
 } ch_part_kind;
 
-/* The use of a part: keys, values or, for a latent, both. It decides its type in the cache. */
+/* The use of a part: keys, values or, for a latent, both. It decides the part's type in the cache. */
 typedef enum ch_state_role { CH_ROLE_KEY, CH_ROLE_VALUE, CH_ROLE_LATENT, CH_STATE_ROLES } ch_state_role;
 
 /* One part of a token's state in one layer, e.g. the keys of all key-value heads. */
 typedef struct ch_state_part {
-  const char *name; /* "k" */
+  const char *name; /* short name: "k" */
   int64_t width;    /* elements per token; CH_PART_FIXED: per sequence */
   ch_part_kind kind;
-  ch_state_role role; /* for parts that are elements */
+  ch_state_role role; /* use of a part of kind CH_PART_ELEMENTS */
 } ch_state_part;
 
-/* The types that elements are stored in, by role: F32, F16, BF16, Q8_0 or Q4_0. Q8_0 and Q4_0 quantise blocks
-   of 32 elements along the width of a part, across head boundaries; a width that is no multiple of 32 is
-   padded with zeros, which count as bytes. All zero: F32. */
+/* The types in which elements are stored, by role: F32, F16, BF16, Q8_0 or Q4_0. Q8_0 and Q4_0 quantise blocks
+   of 32 elements along the width of a part, across head boundaries. A width that is not a multiple of 32 is
+   padded with zeros, which count as bytes. A zeroed struct means F32. */
 typedef struct ch_cache_types {
   ch_dtype of[CH_STATE_ROLES];
 } ch_cache_types;
@@ -39,55 +39,57 @@ static inline ch_cache_types ch_cache_of(ch_dtype dtype) {
   return (ch_cache_types){{dtype, dtype, dtype}};
 }
 bool ch_is_cache_type(ch_dtype dtype);
-/* Returns the type in which a part is stored. Scalars and parts by id are F32. */
+/* Returns the type in which a part is stored. Scalars, parts by id and fixed parts are F32. */
 ch_dtype ch_part_type(const ch_state_part *part, const ch_cache_types *types);
 /* Returns the elements from token to token of a part of `width`: the width, filled up to whole blocks. */
 int64_t ch_stored_width(int64_t width, ch_dtype dtype);
 
-/* The parts of one layer; width 0 = no such part. */
+/* The parts of one layer; width 0: no such part. */
 typedef struct ch_layer_parts {
   ch_state_part part[CH_MAX_STATE_PARTS];
-  bool slides; /* only the last `window` tokens and the first `sinks` are stored: ch_cache_shape's */
+  bool slides; /* true if only the last `window` and the first `sinks` tokens of ch_cache_shape are stored */
 } ch_layer_parts;
 
 typedef struct ch_cache {
   ch_cache_types types;
-  int64_t sequences, capacity; /* capacity: tokens per sequence */
+  int64_t sequences, capacity; /* sequences, and tokens per sequence */
   int64_t vocabulary;          /* rows of a part by id */
   int layers;
-  ch_state_view (*views)[CH_MAX_STATE_PARTS]; /* [layers]: the data of each part: [sequence, token, width], or
-                                                 [id, width] */
-  int32_t *length;                            /* [sequences] tokens that each holds */
-  const int32_t *order; /* [sequences] of a selection: which sequence of the whole cache each is; else NULL */
-  /* A layer with a window keeps a ring of window + sinks tokens, if the capacity is larger: token t is in
-     row t, or, from token window + sinks on, in row sinks + (t - sinks) mod window. */
+  /* [layers] data of each part: [sequence, token, width], or [id, width] */
+  ch_state_view (*views)[CH_MAX_STATE_PARTS];
+  int32_t *length; /* [sequences] tokens of each sequence */
+  /* [sequences] end of the tokens that were written to the rings: of the tokens before it, only the last `window` and
+     the sinks are stored */
+  int32_t *reached;
+  const int32_t *order; /* [sequences] in a selection: each sequence's index in the whole cache; else NULL */
+  /* A layer with a window stores a ring of window + sinks tokens, if the capacity is larger. Token t is in row
+     t, or, from token window + sinks on, in row sinks + (t - sinks) mod window. */
   int64_t window, sinks;
-  bool *rings; /* [layers] */
-  bool any_ring;
-  /* There are parts of kind CH_PART_FIXED, from which tokens cannot be removed; undefined while a sequence is
-     empty. */
+  bool *rings;   /* [layers] true for layers with a ring */
+  bool any_ring; /* true if a layer has a ring */
+  /* true if there are parts of kind CH_PART_FIXED. Tokens cannot be removed from them, and they are undefined
+     while a sequence is empty. */
   bool any_fixed;
-  /* [sequences] for the pass that ch_cache_begin announced: rows that its first query sees before its own, in
-     all rings */
+  /* [sequences] in all rings: rows that the first query of the pass of ch_cache_begin sees before its own */
   int32_t *rows_before;
-  ch_row_places *places; /* [sequences] and the tokens that these rows are */
-  int32_t *tokens;       /* [sequences, capacity] their ids, or NULL: no part is by id */
-  size_t bytes; /* allocated for sequences: elements, scalars, fixed parts and ids, without parts by id */
-  void *data;
-  size_t data_bytes;                   /* bytes of elements, scalars and fixed parts */
-  int64_t token_elements, token_bytes; /* bytes per token of all layers */
+  ch_row_places *places; /* [sequences] in all rings: tokens of the rows that the pass sees */
+  int32_t *tokens;       /* [sequences, capacity] ids of the tokens, or NULL: no part is by id */
+  size_t bytes;          /* size of elements, scalars, fixed parts and ids, without parts by id */
+  void *data;            /* elements, scalars and fixed parts */
+  size_t data_bytes;
+  int64_t token_elements, token_bytes; /* elements and bytes per token, of all layers */
   char *by_id;                         /* all parts by id; memory is used as rows are written */
   size_t by_id_bytes;
-  const ch_value_memory *memory; /* holds data and by_id; everything else is in the host's memory */
+  const ch_value_memory *memory; /* memory of `data` and `by_id`; everything else is in the host's */
 } ch_cache;
 
 typedef struct ch_cache_shape {
   int layers;
   const ch_layer_parts *parts; /* [layers] */
   int64_t sequences, capacity, vocabulary;
-  int64_t window, sinks; /* for layers with a window */
+  int64_t window, sinks; /* tokens that layers with a window store */
   ch_cache_types types;
-  const ch_value_memory *memory; /* type of the kernels that write and read it */
+  const ch_value_memory *memory; /* memory of the kernels that write and read the cache */
 } ch_cache_shape;
 
 /* Returns the bytes of all layers' elements per token. */
@@ -96,38 +98,41 @@ int64_t ch_token_bytes(const ch_layer_parts *parts, int layers, const ch_cache_t
 /* Creates a cache and allocates storage for its capacity once. */
 ch_status ch_cache_create(const ch_cache_shape *shape, ch_cache **cache, ch_error *error);
 void ch_cache_free(ch_cache *cache);
-/* The functions below write and copy what the cache stores; others read it through its views. Widths are
-   those of the part, rows are of the kernels' type. */
-/* Begins a pass over `count` tokens of every sequence: sets rows_before and places. One token is written to
-   the rings and read there. Several are read after a copy of the rows that their first one sees
+
+/* The functions below write and copy the cache's states. Others read them through its views. Widths are those
+   of the part, and rows are of the kernels' type. */
+
+/* Begins a pass over `count` tokens of every sequence: sets rows_before and places. A single token is written
+   to the rings and read there. Several tokens are read after a copy of the rows that the first one sees
    (ch_cache_stage). */
 void ch_cache_begin(ch_cache *cache, int64_t count);
 /* Returns the most rows that a stage of `count` tokens has, for sequences of `capacity`. */
 int64_t ch_stage_rows(int64_t window, int64_t sinks, int64_t capacity, int64_t count);
-/* Writes the rows of a sequence that a pass over x [count, width] sees to `stage`: rows_before of them from
-   the ring of such a part, then those of x. Also writes the last of x to the ring. */
+/* Writes the rows of a sequence that a pass over x [count, width] sees to `stage`: rows_before rows from the
+   part's ring, then those of x. Also writes the last rows of x to the ring. */
 void ch_cache_stage(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer,
                     int part, int64_t sequence, int64_t count, int64_t width, const void *x, void *stage);
-/* Appends x [count, width] after the tokens that the sequence holds; the length does not change. */
+/* Writes x [count, width] after the sequence's tokens; the length does not change. */
 void ch_cache_append(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer,
                      int part, int64_t sequence, int64_t count, int64_t width, const void *x);
-/* ch_cache_put_by_id writes row r of x [count, width] as the row of ids[r] (the host's) of a part by id.
-   ch_cache_get_by_id reads `width` columns from `first` on of the rows of such ids, in stored form. */
+/* Writes row r of x [count, width] as the row of ids[r] [host] of a part by id. */
 void ch_cache_put_by_id(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer,
                         int part, int64_t count, const int32_t *ids, int64_t width, const void *x);
+/* Reads `width` columns from `first` on of the rows of ids [count] [host], in the part's stored type. */
 void ch_cache_get_by_id(const ch_cache *cache, int layer, int part, int64_t count, const int32_t *ids,
                         int64_t first, int64_t width, void *rows);
 /* Fills a part of all sequences with arbitrary states: `bytes` of stored elements, in the cache's memory,
    repeated. */
 void ch_cache_fill(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer, int part,
                    const void *stored, size_t bytes);
-/* Makes the memory of a sequence's first `tokens` tokens resident, so that no pass waits for page faults. What
-   it holds does not change. */
+/* Makes the memory of a sequence's first `tokens` tokens resident, so that no pass waits for page faults. Its
+   contents do not change. */
 void ch_cache_touch(const ch_cache *cache, int64_t sequence, int64_t tokens);
 /* Returns the array in which the cache stores the ids of a sequence's tokens. */
 int32_t *ch_cache_tokens(const ch_cache *cache, int64_t sequence);
-/* Returns true if a layer has this part for every sequence: not if it has no such part, or keeps it by id. */
+/* Returns true if a layer stores this part for every sequence. Returns false for a part by id. */
 bool ch_cache_holds(const ch_cache *cache, int layer, int part);
+
 /* Some sequences of a cache, in any order, as a cache over the same memory. */
 typedef struct ch_cache_selection {
   ch_cache cache;
@@ -140,15 +145,18 @@ void ch_cache_selection_free(ch_cache_selection *selection);
 void ch_cache_select(ch_cache_selection *selection, const int32_t *order, int64_t count);
 /* Copies the current lengths of the selection's sequences to the whole cache. */
 void ch_cache_selection_keep(const ch_cache_selection *selection);
-/* Returns true if a sequence can be truncated to its first `length` tokens: a ring may have overwritten some
-   that the next token sees, and a fixed part has only its last state. */
+
+/* Returns true if a sequence can be truncated to its first `length` tokens. It cannot if a ring has overwritten
+   tokens that the next one would see, or if a fixed part, which has only its last state, would lose tokens. */
 bool ch_cache_can_go_back(const ch_cache *cache, int64_t sequence, int32_t length);
-/* Replaces sequence `to` by the first `length` tokens of sequence `from`. It must be possible to truncate
-   `from` to them. */
+/* Sets the number of tokens that a sequence holds: more after a pass, fewer if it can go back to them. */
+void ch_cache_set_length(ch_cache *cache, int64_t sequence, int32_t length);
+/* Replaces sequence `to` by the first `length` tokens of sequence `from`. ch_cache_can_go_back must hold for
+   `from`. */
 void ch_cache_copy(ch_cache *cache, int64_t from, int64_t to, int32_t length);
 /* Copies every sequence of `from` to `to`, a cache of the same shape. */
 void ch_cache_copy_all(const ch_cache *from, ch_cache *to);
-/* Drops all tokens after the first `length` of every sequence, which must be able to be truncated to them. */
+/* Drops all tokens after the first `length` of every sequence. ch_cache_can_go_back must hold for each. */
 void ch_cache_truncate(ch_cache *cache, int32_t length);
 
 #endif

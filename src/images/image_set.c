@@ -15,7 +15,7 @@ enum { MOST_FILES = 256, CIFAR100_GROUPS = 20 };
 
 typedef struct part {
   char *path;
-  bool tests; /* its name says that it is for testing */
+  bool tests; /* true if the file's name has "test" or "t10k" */
   ch_file_bytes images, labels;
   ch_image_file file;
 } part;
@@ -23,11 +23,11 @@ typedef struct part {
 struct ch_image_set {
   part parts[MOST_FILES];
   int count;
-  bool coarse;      /* labels are CIFAR-100's groups */
-  int64_t images;   /* all of them */
-  int64_t first[2]; /* of each split, in `order` */
-  int64_t split[2]; /* how many */
-  uint32_t *order;  /* [images] numbers of images, counted through all parts: first those of training */
+  bool coarse;      /* true if the labels are CIFAR-100's groups of classes */
+  int64_t images;   /* images of all parts */
+  int64_t first[2]; /* index in `order` of each split's first image */
+  int64_t split[2]; /* images of each split */
+  uint32_t *order;  /* [images] indices of images through all parts; the training split comes first */
 };
 
 /* --- names ---------------------------------------------------------------------------------------------- */
@@ -95,7 +95,7 @@ static int by_path(const void *a, const void *b) {
   return strcmp(((const part *)a)->path, ((const part *)b)->path);
 }
 
-/* Adds a file of a directory, unless it is packed and the unpacked one exists too. */
+/* Adds a file of a directory. A compressed file is skipped if the uncompressed one exists too. */
 static ch_status add_entry(ch_image_set *set, const char *directory, const char *name, ch_error *error) {
   char *path = ch_path_join(directory, name);
   if (!path) return ch_no_memory(error);
@@ -132,7 +132,7 @@ static ch_status list_files(ch_image_set *set, const char *names, ch_error *erro
   CH_TRY(ch_text_paths(names, &paths, &count, error));
   ch_status status = CH_OK;
   for (size_t i = 0; status == CH_OK && i < count; i++) {
-    bool labels = is_labels(ch_path_name(paths[i])) && count > 1; /* they come with their images */
+    bool labels = is_labels(ch_path_name(paths[i])) && count > 1; /* open_labels finds them by name */
     if (!labels) status = add_path(set, paths[i], error);
   }
   free(paths);
@@ -170,7 +170,7 @@ static ch_status open_part(ch_image_set *set, part *p, ch_error *error) {
   return CH_OK;
 }
 
-/* Writes the numbers of the images of a part's role. */
+/* Appends the indices of all images of parts with this `tests` to set->order, from `at`. Returns the new end. */
 static int64_t put_role(const ch_image_set *set, bool tests, int64_t at) {
   uint32_t number = 0;
   for (int i = 0; i < set->count; number += (uint32_t)set->parts[i++].file.count)
@@ -235,13 +235,13 @@ void ch_image_set_close(ch_image_set *set) {
   free(set);
 }
 
-/* --- what is in it -------------------------------------------------------------------------------------- */
+/* --- contents ------------------------------------------------------------------------------------------- */
 
 static const unsigned char *labels_of(const ch_image_set *set, const part *p) {
   return set->coarse ? p->file.coarse : p->file.labels;
 }
 
-/* Returns the largest label of a part, and its image in *where. */
+/* Returns the largest label of a part; *where receives the index of an image that has it. */
 static int most_label(const ch_image_set *set, const part *p, int64_t *where) {
   int most = -1;
   for (int64_t i = 0; i < p->file.count; i++) {
@@ -284,7 +284,8 @@ ch_status ch_image_set_fit(ch_image_set *set, int64_t channels, int64_t size, in
     return ch_fail(
         error, CH_ERROR_FORMAT,
         "%s holds images of %lld channel%s and %lld x %lld pixels, but the model's \"num_channels\" is %lld "
-        "and its \"image_size\" %lld; that must be their side, or a whole multiple of it",
+        "and its \"image_size\" %lld; channels must be equal, and \"image_size\" a multiple of the images' "
+        "side",
         set->parts[0].path, (long long)file->channels, file->channels == 1 ? "" : "s", (long long)file->size,
         (long long)file->size, (long long)channels, (long long)size);
   set->coarse = file->format == CH_IMAGES_CIFAR100 && classes == CIFAR100_GROUPS;
@@ -300,7 +301,7 @@ ch_status ch_image_set_fit(ch_image_set *set, int64_t channels, int64_t size, in
   return CH_OK;
 }
 
-/* Returns the part that holds image `index` of a split. *within: its number in that part. */
+/* Returns the part that has image `index` of a split. *within receives the image's index in that part. */
 static const part *find(const ch_image_set *set, ch_image_split split, int64_t index, int64_t *within) {
   *within = set->order[set->first[split] + index];
   const part *p = set->parts;

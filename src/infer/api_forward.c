@@ -1,4 +1,4 @@
-/* Logits, loss and gradients of given tokens or images: plain, or through the cache token by token. */
+/* Logits, loss and gradients of given tokens or images, in one pass or through the cache token by token. */
 #include "infer/api_forward.h"
 
 #include <math.h>
@@ -10,19 +10,19 @@
 #include "infer/api.h"
 #include "infer/log_probability.h"
 
-/* The part of a result that callers do not see. */
+/* The private part of a result. */
 typedef struct result_memory {
-  ch_workspace workspace; /* the tensor that holds the logits, unless the result owns them */
+  ch_workspace workspace; /* memory of the logits, unless the result owns them */
   void *gradient_data;
 } result_memory;
 
-/* Returns CH_F64 if the weights are F64 (all are, or none), else CH_F32. */
+/* Returns CH_F64 if the weights are F64 (either all are or none), else CH_F32. */
 static ch_dtype arithmetic_of(const ch_model *model) {
   bool wide = model->params.count > 0 && model->weights.tensors[0].dtype == CH_F64;
   return wide ? CH_F64 : CH_F32;
 }
 
-/* Returns true if the weights are what the files have, in the type of the arithmetic. */
+/* Returns true if the weights are those of the files, in the type of the arithmetic. */
 static bool can_differentiate(const ch_model *model) {
   ch_dtype dtype = arithmetic_of(model);
   for (int i = 0; i < model->params.count; i++)
@@ -36,8 +36,8 @@ static double cross_entropy(const float *logits, int64_t vocabulary, int32_t tar
   return ch_log_sum_exp(logits, vocabulary) - logits[target];
 }
 
-/* Writes the target of each row of logits, [sequences, length]: the next token, or the label; -1 if unknown.
-   Returns the number of known targets. */
+/* Writes the target of each row of logits to targets [sequences, length]: the next token, or the label; -1 if
+   unknown. Returns the number of known targets. */
 static int64_t fill_targets(const ch_forward_request *r, int32_t *targets) {
   int64_t known = 0;
   for (int64_t i = 0; i < r->sequences * r->length; i++) {
@@ -104,7 +104,8 @@ static ch_status plain_logits(const ch_model *model, const ch_forward_request *r
   ch_status status = ch_runner_run(runner, &call, &value, error);
   ch_runner_free(runner);
   CH_TRY(status);
-  if (arithmetic_of(model) == CH_F32 && engine->kernels->memory->host) { /* they stay where they are */
+  if (arithmetic_of(model) == CH_F32 && engine->kernels->memory->host) {
+    /* the logits stay in the workspace */
     result->logits = (float *)(uintptr_t)value;
     ((result_memory *)result->own)->workspace = engine->workspace;
     engine->workspace = (ch_workspace){0};
@@ -116,8 +117,8 @@ static ch_status plain_logits(const ch_model *model, const ch_forward_request *r
   return CH_OK;
 }
 
-/* Like plain_logits, but logits exist for a few hundred tokens at a time. The last tokens are computed too,
-   although they predict nothing. */
+/* Computes the loss of all tokens in one pass. Logits exist for only a few hundred tokens at a time. The last tokens
+   are computed too, although they predict nothing. */
 static ch_status plain_loss(const ch_model *model, const ch_forward_request *r, ch_engine *engine,
                             const int32_t *targets, int64_t known, ch_forward_result *result,
                             ch_error *error) {
@@ -247,7 +248,7 @@ typedef struct passes {
   const int32_t *targets;
   int32_t *chunk; /* [sequences, CACHED_PASS] */
   ch_forward_result *result;
-  double sum; /* of losses, where logits are not saved */
+  double sum; /* sum of losses, if logits are not saved */
 } passes;
 
 /* Stores the logits [count, V] of `count` tokens from row `first` on, or adds their losses. */
@@ -292,6 +293,9 @@ static ch_status through_cache(const ch_model *model, const ch_forward_request *
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "cannot prefill %lld tokens of a text of %lld; give at most that many",
                    (long long)r->cached, (long long)r->length);
+  if (r->gradients)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "a pass through the cache has no gradients; leave out {gradients} or {cached}");
   ch_session_options options = {
       .sequences = r->sequences, .context = r->length, .chunk = CACHED_PASS, .compute = model->compute};
   passes p = {.request = r, .targets = targets, .result = result};
@@ -315,7 +319,7 @@ done:
   return status;
 }
 
-/* --- both ----------------------------------------------------------------------------------------------- */
+/* --- requests ------------------------------------------------------------------------------------------- */
 
 static ch_status check_request(const ch_model *model, const ch_forward_request *r, ch_error *error) {
   if (ch_config_is_vision(&model->config)) {
@@ -372,6 +376,7 @@ ch_status ch_forward(const ch_model *model, const ch_forward_request *request, c
 }
 
 void ch_forward_result_free(ch_forward_result *result) {
+  if (!result) return;
   result_memory *own = result->own;
   if (!own || !own->workspace.data) free(result->logits);
   if (own) {
@@ -385,8 +390,8 @@ void ch_forward_result_free(ch_forward_result *result) {
 
 /* --- opening -------------------------------------------------------------------------------------------- */
 
-/* Returns the form to compute with. The form for serving would round sums of 16-bit matrices to 16 bits
-   again, so it is not used for those: here numbers are compared. */
+/* Returns the form to compute with. The form for serving rounds sums of 16-bit matrices to 16 bits again. It is not
+   used for such models, because the results are compared with other implementations. */
 static ch_materialise_for form_of(const ch_model *model) {
   for (int i = 0; i < model->params.count; i++) {
     ch_dtype dtype = model->weights.tensors[i].dtype;

@@ -1,4 +1,4 @@
-/* Safetensors files that passes read and write. */
+/* Reads the inputs of ch_forward from safetensors files, and writes its results. */
 #include "infer/api_forward.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static bool is_integer(const ch_tensor *tensor) {
   return tensor->dtype == CH_I64 || tensor->dtype == CH_I32;
 }
 
-/* Copies the integers of an I32 or I64 tensor, none below `least`; *ids is the caller's. */
+/* Copies the integers of an I32 or I64 tensor. Fails if one is below `least`. The caller frees *ids. */
 static ch_status copy_ids(const ch_tensor *tensor, const char *path, const char *what, int64_t least,
                           const int32_t **ids, ch_error *error) {
   int64_t count = ch_tensor_count(tensor);
@@ -106,6 +106,7 @@ ch_status ch_forward_read(const char *path, const ch_model *model, ch_forward_re
 }
 
 void ch_forward_request_free(ch_forward_request *request) {
+  if (!request) return;
   free((void *)(uintptr_t)request->tokens);
   free((void *)(uintptr_t)request->pixels);
   free((void *)(uintptr_t)request->labels);

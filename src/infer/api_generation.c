@@ -1,5 +1,4 @@
-/* Creates the generation of <crosshead/generation.h> with a session of its own, and estimates their
- * memory. */
+/* Creates the generation of <crosshead/generation.h> with its own session, and estimates their memory. */
 #include "infer/api.h"
 
 #include "base/memory.h"
@@ -14,7 +13,7 @@ void ch_generation_defaults(ch_generation_settings *settings) {
   settings->session.sequences = USUAL_PLACES;
 }
 
-/* Checks the settings (NULL = the defaults) and finds the session's options. */
+/* Checks the settings (NULL = the defaults) and converts them to the session's options. */
 static ch_status resolve(const ch_model *model, const ch_generation_settings *settings,
                          ch_session_options *options, ch_error *error) {
   ch_generation_settings usual;
@@ -31,7 +30,7 @@ static ch_status resolve(const ch_model *model, const ch_generation_settings *se
   return CH_OK;
 }
 
-/* Estimates a pass over a chunk of one sequence, and one over a token of all. */
+/* Estimates the memory of both kinds of passes: a chunk of one sequence, and one token of every sequence. */
 static ch_status estimate(const ch_model *model, const ch_session_options *options, ch_memory *memory,
                           ch_error *error) {
   ch_session_options one = *options;
@@ -64,8 +63,16 @@ static ch_status check_fits(const ch_session_options *options, const ch_memory *
   ch_format_bytes((double)memory->workspace, work, sizeof work);
   ch_format_bytes(available, have, sizeof have);
   const int64_t fits = left > 0 ? (int64_t)(left / token / (double)options->sequences) : 0;
-  if (fits < 1) return ch_no_memory(error);
-  return ch_no_memory(error);
+  if (fits < 1)
+    return ch_fail(error, CH_ERROR_MEMORY,
+                   "the cache needs %s and the workspace %s, but only %s are free; use fewer sequences or a "
+                   "smaller {cache_dtype}",
+                   cache, work, have);
+  return ch_fail(
+      error, CH_ERROR_MEMORY,
+      "the cache needs %s and the workspace %s, but only %s are free; use fewer sequences, a smaller "
+      "{cache_dtype}, or a context of at most %lld tokens",
+      cache, work, have, (long long)fits);
 }
 
 ch_status ch_generation_create(const ch_model *model, const ch_generation_settings *settings,

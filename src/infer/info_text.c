@@ -1,4 +1,4 @@
-/* Figures of models as a page for one and as a table for several. */
+/* Figures of one model as a page, and of several models as a table. */
 #include "infer/info.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #include "model/moe.h"
 #include "model/network.h"
 
-/* --- what a model is ------------------------------------------------------------------------------------ */
+/* --- description of a model ----------------------------------------------------------------------------- */
 
 /* Writes CH_ON_ bits as "k, v". */
 static void put_states(unsigned on, ch_text *text) {
@@ -58,7 +58,7 @@ static void put_modules(const ch_config *c, ch_text *text) {
   if (between[0] == ';') ch_text_puts(text, "\n");
 }
 
-/* Writes how many layers slide. */
+/* Writes the number of layers with a sliding window. */
 static void put_windows(const ch_config *c, ch_text *text) {
   int64_t layers = 0;
   for (int64_t layer = 0; layer < c->num_hidden_layers; layer++) layers += ch_layer_slides(c, (int)layer);
@@ -69,14 +69,15 @@ static void put_windows(const ch_config *c, ch_text *text) {
   ch_text_puts(text, "\n");
 }
 
-/* Writes how many layers have a state of constant size. */
+/* Writes the number of linear layers, and their sizes. */
 static void put_linear_layers(const ch_config *c, ch_text *text) {
   const ch_linear_attention *l = &c->linear_attention;
   if (l->type == CH_LINEAR_NONE) return;
   ch_text_printf(text,
                  "           %" PRId64 " of %" PRId64 " layers are Gated DeltaNet: %" PRId64
-                 " heads with %" PRId64 " states of %" PRId64 " x %" PRId64,
-                 ch_linear_layers(c), c->num_hidden_layers, l->heads, l->value_heads, l->head_dim,
+                 " %s with %" PRId64 " %s of %" PRId64 " x %" PRId64,
+                 ch_linear_layers(c), c->num_hidden_layers, l->heads, ch_plural(l->heads, "head", "heads"),
+                 l->value_heads, ch_plural(l->value_heads, "state", "states"), l->head_dim,
                  l->value_head_dim);
   if (l->conv) ch_text_printf(text, ", convolutions over %" PRId64 " tokens", l->conv);
   ch_text_puts(text, "\n");
@@ -93,7 +94,7 @@ static void put_latents(const ch_attention_config *a, ch_text *text) {
                    a->k_lora_rank ? a->k_lora_rank : a->v_lora_rank, a->k_lora_rank ? "keys" : "values");
 }
 
-/* Writes "2 latents of 128", or one of each kind. */
+/* Writes the sizes of heads and latents: "2 latents of 128", or the latents of keys and values. */
 static void put_own_sizes(const ch_attention_config *a, ch_text *text) {
   ch_text_printf(text, " heads of %" PRId64 " + %" PRId64 " rotated, values of %" PRId64 ", ",
                  a->qk_nope_head_dim, a->qk_rope_head_dim, a->v_head_dim);
@@ -104,7 +105,7 @@ static void put_own_sizes(const ch_attention_config *a, ch_text *text) {
     put_latents(a, text);
 }
 
-/* Writes how heads are computed if they have no separate projection. Returns false if they have. */
+/* Describes heads that have no separate projections. Returns false if they have. */
 static bool put_shared_heads(const ch_config *c, ch_text *text) {
   const ch_attention_config *a = &c->attention;
   if (a->shared_qk_dim)
@@ -156,7 +157,7 @@ static void put_experts(const ch_config *c, ch_text *text) {
   ch_text_puts(text, "\n");
 }
 
-/* Writes the norms that are unusual for such a model. */
+/* Writes the norms that differ from the default. */
 static void put_norms(const ch_config *c, ch_text *text) {
   static const char *const places[] = {[CH_NORM_PRE] = "before each half of a block",
                                        [CH_NORM_POST] = "after each half of a block",
@@ -187,10 +188,12 @@ static void put_model(const ch_config *c, ch_text *text) {
                    ch_config_patches(c), c->patch_size, c->patch_size, c->num_classes);
     return;
   }
-  ch_text_printf(
-      text, "           %s FFN of %" PRId64 ", vocabulary of %" PRId64 " (%s), %s, context %" PRId64 "\n",
-      ffn, c->intermediate_size, c->vocab_size, c->tie_word_embeddings ? "tied" : "untied",
-      positions[c->position], c->max_position_embeddings);
+  ch_text_puts(text, "           ");
+  if (!c->moe.experts || ch_moe_layers_before(c, (int)c->num_hidden_layers) < c->num_hidden_layers)
+    ch_text_printf(text, "%s FFN of %" PRId64 ", ", ffn, c->intermediate_size);
+  ch_text_printf(text, "vocabulary of %" PRId64 " (%s), %s, context %" PRId64 "\n", c->vocab_size,
+                 c->tie_word_embeddings ? "tied" : "untied", positions[c->position],
+                 c->max_position_embeddings);
 }
 
 /* --- the page ------------------------------------------------------------------------------------------- */
@@ -206,7 +209,7 @@ static void put_flops(const char *name, double flops, ch_text *text) {
   ch_text_printf(text, "  %-24s %16.0f   %s\n", name, flops, ch_format_count(flops, shown, sizeof shown));
 }
 
-/* Writes cache and arithmetic of a model of text. */
+/* Writes the cache and the FLOPs of a model of text. */
 static void put_text_figures(const ch_account *a, bool slides, int64_t depth, const char *cache_name,
                              ch_text *text) {
   ch_text_printf(text, "\nKV cache per token\n  %-24s %16" PRId64 "\n", "elements",
@@ -229,7 +232,7 @@ static void put_text_figures(const ch_account *a, bool slides, int64_t depth, co
   put_flops("decoding", a->decode.total, text);
 }
 
-/* Writes the arithmetic of a model of images, which caches nothing. */
+/* Writes the FLOPs of a model of images, which has no cache. */
 static void put_image_figures(const ch_account *a, ch_text *text) {
   ch_text_puts(text, "\nno KV cache: an image is seen at once\n\nFLOPs per image, forward\n");
   put_flops("patch embedding", a->flops.patches, text);
@@ -316,7 +319,7 @@ static const column columns[] = {
 
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
-/* Writes millions and thousands of millions with four digits, other numbers in full. */
+/* Writes millions and billions with a unit, and smaller numbers in full. */
 static const char *format(double value, char *buffer, size_t size) {
   double unit = value >= 999.95e6 ? 1e9 : 1e6;
   if (value < 1e6)

@@ -1,7 +1,6 @@
-/* Runs sessions: prompts in chunks, then one token per sequence. Each shape is planned once and its plan
- * is reused.
+/* Runs sessions: prompts in chunks, then one token per sequence. Each shape is planned once and its plan is reused.
  *
- * Checks of the public settings are in api_session.c; choosing tokens is not a session's work. */
+ * api_session.c checks the public settings. sampling.c draws tokens. */
 #include "infer/session.h"
 
 #include "base/progress.h"
@@ -16,7 +15,8 @@
 #include "base/random.h"
 #include "tensor/gemm.h"
 
-/* Steps of every number of sequences, heads over blocks of rows, chunks, and some ends of prompts. */
+/* PASSES: plans in memory, for steps of every number of sequences, heads over blocks of rows, chunks, and some ends of
+   prompts. */
 enum { PASSES = CH_SKINNY_ROWS + 24, HEAD_UNIT = 8, DEFAULT_CONTEXT = 4096 };
 
 struct ch_session {
@@ -26,9 +26,9 @@ struct ch_session {
   ch_session_options options;
   ch_engine engine;
   ch_cache *cache;
-  ch_cache_selection *fed; /* those of its sequences that a pass feeds */
-  int32_t *all;            /* [sequences]: 0, 1, ... */
-  float *states;           /* [chunk + HEAD_UNIT, hidden] of a pass whose tokens are scored; or NULL */
+  ch_cache_selection *fed; /* sequences of the cache that a pass feeds */
+  int32_t *all;            /* [sequences] 0, 1, ... */
+  float *states;           /* [chunk + HEAD_UNIT, hidden] states of a pass whose tokens are scored, or NULL */
   ch_pass_table *passes;
   int32_t *chunk; /* [sequences, chunk] tokens of one pass */
   const ch_model *model;
@@ -130,8 +130,8 @@ static ch_status pass(ch_session *session, const int32_t *order, int64_t sequenc
   const void *value = NULL;
   double start = ch_clock();
   ch_status status = ch_runner_run(runner, &call, &value, error);
-  /* Some states of constant size are those after these tokens by now, and others are not. */
-  for (int64_t s = 0; status != CH_OK && fed->any_fixed && s < sequences; s++) fed->length[s] = 0;
+  /* after a failure, some states of a fixed size include these tokens and others do not */
+  for (int64_t s = 0; status != CH_OK && fed->any_fixed && s < sequences; s++) ch_cache_set_length(fed, s, 0);
   ch_cache_selection_keep(session->fed);
   if (status != CH_OK) return status;
   ch_profile_span(session->engine.profile, count == 1 ? "token" : "tokens", start);
@@ -166,11 +166,11 @@ static ch_status check_tokens(const ch_session *session, int64_t first, int64_t 
 /* The progress of a feed. Passes of a large model take minutes, so the progress callback is also called
    during them. */
 typedef struct feed_state {
-  const ch_session *session;   /* whose callback is called, if it has one */
-  int64_t done, length, total; /* tokens per sequence: before this pass, of this pass, of the text */
-  ch_head head;                /* of the passes */
-  double share;                /* of this pass */
-  double first_question;       /* of ch_clock: a short pass calls back only at its end */
+  const ch_session *session;   /* session with the callback */
+  int64_t done, length, total; /* tokens per sequence: before the pass, of the pass, of the text */
+  ch_head head;                /* head of the passes */
+  double share;                /* share of the pass that is done */
+  double first_question;       /* ch_clock of the first callback; a short pass has one only at its end */
 } feed_state;
 
 static const double SHORT_PASS = 0.05;
@@ -189,13 +189,13 @@ static void reading_share(void *context, double share) {
   ((feed_state *)context)->share = share;
 }
 
-/* Empties sequences that a stopped pass may have overwritten: those that fill their rings, and those with
-   states of a fixed size. */
+/* Empties sequences that a stopped pass may have overwritten: sequences that fill their rings, and all sequences if
+   there are states of a fixed size. */
 static void forget_overwritten(ch_session *session, int64_t first, int64_t sequences, int64_t length) {
-  const ch_cache *cache = session->cache;
+  ch_cache *cache = session->cache;
   for (int64_t s = first; s < first + sequences; s++)
     if (cache->any_fixed || (cache->any_ring && cache->length[s] + length > cache->window + cache->sinks))
-      cache->length[s] = 0;
+      ch_cache_set_length(cache, s, 0);
 }
 
 static ch_status watched_pass(ch_session *session, int64_t first, int64_t sequences, feed_state *r,
@@ -238,10 +238,10 @@ static ch_status feed(ch_session *session, int64_t first, int64_t sequences, con
   ch_status status = feed_chunks(session, first, sequences, tokens, (int64_t)count, r, logits, error);
   if (status == CH_OK || status == CH_ERROR_INTERRUPTED) return status;
   int32_t fed = session->cache->length[first] - before;
-  if (fed < 0) return status; /* emptied */
+  if (fed < 0) return status; /* the sequences were emptied */
   for (int64_t s = first; s < first + sequences; s++) {
     int32_t kept = session->cache->length[s] - fed;
-    session->cache->length[s] = ch_cache_can_go_back(session->cache, s, kept) ? kept : 0;
+    ch_cache_set_length(session->cache, s, ch_cache_can_go_back(session->cache, s, kept) ? kept : 0);
   }
   return status;
 }
@@ -431,7 +431,7 @@ ch_status ch_session_fork(const ch_session *session, ch_session **fork, ch_error
 
 /* --- simulated depths ----------------------------------------------------------------------------------- */
 
-/* Fills the cache's ids of tokens, if it stores them, with ids as frequent as words: the logarithm of the
+/* Fills the cache's ids of tokens, if it stores them. Random ids are distributed like words: the logarithm of the
    rank is uniform (Zipf). */
 static void pretend_tokens(ch_session *session, int64_t length, ch_random *random, const int32_t *ids,
                            int64_t id_count) {
@@ -443,11 +443,11 @@ static void pretend_tokens(ch_session *session, int64_t length, ch_random *rando
           id_count ? ids[t % id_count] : (int32_t)(pow(vocabulary, ch_random_uniform(random)) - 1);
 }
 
-/* Made-up states: a repeated list of normal numbers. Its length divides no part's size, so that tokens
-   differ. */
+/* The length of a list of normal numbers that is repeated as simulated states. It divides no part's size, so that
+   tokens differ. */
 enum { MADE_UP = 2047 * 32 };
 
-/* Fills a part of the cache with rows of those in its type. numbers and block are in the kernels' memory. */
+/* Fills a part of the cache with the numbers, converted to its type. numbers and block are in the kernels' memory. */
 static void pretend_part(const ch_session *session, int layer, int part, const float *numbers, char *block) {
   const ch_kernels *kernels = session->engine.kernels;
   ch_dtype dtype = session->cache->views[layer][part].dtype;
@@ -483,13 +483,13 @@ ch_status ch_session_pretend(ch_session *session, int64_t length, uint64_t seed,
     for (int p = 0; p < CH_MAX_STATE_PARTS; p++)
       if (ch_cache_holds(cache, l, p))
         pretend_part(session, l, p, (const float *)(void *)placed, placed + bytes);
-  for (int64_t s = 0; s < cache->sequences; s++) cache->length[s] = (int32_t)length;
+  for (int64_t s = 0; s < cache->sequences; s++) ch_cache_set_length(cache, s, (int32_t)length);
   free(numbers);
   memory->release(placed, 2 * bytes);
   return CH_OK;
 }
 
-/* --- what a session is ---------------------------------------------------------------------------------- */
+/* --- properties of a session ---------------------------------------------------------------------------- */
 
 int64_t ch_session_length(const ch_session *session) {
   return session->cache->length[0];

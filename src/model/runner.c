@@ -11,12 +11,12 @@ struct ch_runner {
   ch_engine *engine;
   ch_plan *plan;
   ch_model_graph shape;
-  int64_t vocab_size; /* ids are below it: tokens, or classes */
-  bool vision, rings; /* rings: layers with a window keep no other tokens */
+  int64_t vocab_size; /* number of token ids, or of classes */
+  bool vision, rings; /* rings: true if layers with a window store only its tokens */
   int64_t places;     /* number of learned positions; 0: positions are not learned */
   int32_t *positions; /* [sequences, length] */
   int parameters;
-  size_t input_bytes[CH_INPUT_COUNT]; /* of the inputs that the model has */
+  size_t input_bytes[CH_INPUT_COUNT]; /* size of each input; 0: the model does not have it */
 };
 
 static ch_status init(ch_engine *engine, const ch_kernels *kernels, int threads, ch_error *error) {
@@ -161,8 +161,8 @@ static ch_status check_cache(const ch_runner *runner, const ch_cache *cache, ch_
   return CH_OK;
 }
 
-/* Sets the positions of tokens. Learned positions start at 0 in each document. Rotations need not, because
-   only differences of positions matter. */
+/* Sets the positions of tokens. Learned positions start at 0 in each document. For rotations only differences of
+   positions matter. */
 static ch_status set_positions(ch_runner *runner, const ch_runner_call *call, ch_error *error) {
   int64_t length = runner->shape.length;
   for (int64_t s = 0; s < runner->shape.sequences; s++) {
@@ -179,7 +179,7 @@ static ch_status set_positions(ch_runner *runner, const ch_runner_call *call, ch
   return CH_OK;
 }
 
-/* Notes the ids of the tokens that the pass will write to the cache. */
+/* Stores the ids of the tokens that the pass will write to the cache. */
 static void note_tokens(const ch_runner *runner, const ch_runner_call *call) {
   int64_t length = runner->shape.length;
   for (int64_t s = 0; s < runner->shape.sequences; s++)
@@ -231,7 +231,7 @@ ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const voi
   if (runner->shape.cached) ch_cache_begin(call->cache, runner->shape.length);
   if (runner->shape.cached && call->cache->tokens) {
     note_tokens(runner, call);
-    if (runner->shape.length == 1) /* passes of several queries expand the latents that they read */
+    if (runner->shape.length == 1) /* passes over several tokens expand the latents that they read */
       CH_TRY(ch_token_groups_find(&engine->groups, call->cache, 1, error));
   }
   CH_TRY(set_positions(runner, call, error));
@@ -264,7 +264,7 @@ ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const voi
   CH_TRY(place(runner, &run, error));
   CH_TRY(ch_plan_run(runner->plan, &run));
   for (int64_t s = 0; call->cache && s < runner->shape.sequences; s++)
-    call->cache->length[s] += (int32_t)runner->shape.length;
+    ch_cache_set_length(call->cache, s, call->cache->length[s] + (int32_t)runner->shape.length);
   return read_value(runner, &run, value, error);
 }
 

@@ -96,8 +96,8 @@ json_t *ch_figure_quality(const ch_summary *summary, const ch_comparison *compar
   snprintf(note, sizeof note, "%s%s",
            images ? "Up and to the left is better: a higher accuracy with fewer parameters."
                   : "Down and to the left is better: a lower loss with a smaller cache.",
-           choices > 1    ? " The line joins the choices, which have a ring."
-           : choices == 1 ? " The choice has a ring."
+           choices > 1    ? " Rings mark the choices, and a line joins them."
+           : choices == 1 ? " A ring marks the choice."
                           : "");
   return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "id", "quality", "kind", "points",
                    "title", images ? "Accuracy against parameters of attention" : "Quality against cache",
@@ -133,7 +133,7 @@ static int shortest(const ch_group *group, curve (*of)(const ch_model_result *ru
   return count;
 }
 
-/* Returns the mean over seeds, and their range. */
+/* Returns the mean over seeds as a line, and the range of the seeds as its band. */
 static json_t *mean_series(const ch_group *group, int colour, curve (*of)(const ch_model_result *run),
                            const char *kind, const char *style) {
   json_t *points = json_array(), *band = json_array();
@@ -359,7 +359,7 @@ bool ch_has_account(const ch_summary *summary) {
 
 enum { MOST_PARTS = 5 };
 
-/* Bars of parts; a part that no model has is left out. */
+/* Returns a figure of bars that consist of parts. Parts that no model has are left out. */
 static json_t *stacked(const ch_summary *summary, const char *id, const char *title, json_t *x,
                        const char *const *names,
                        void (*parts_of)(const ch_model_result *run, double values[MOST_PARTS])) {

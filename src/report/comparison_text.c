@@ -1,3 +1,4 @@
+/* Writes a comparison for a terminal: the verdict, the table of models and its notes. */
 #include "report/comparison_text.h"
 
 #include "base/table.h"
@@ -62,10 +63,10 @@ static void put_speed_notes(const ch_columns *columns, const ch_summary *summary
   else if (speeds)
     ch_text_puts(text, "± of a speed: about half of its measurements are within it.\n");
   if (ch_columns_have_unsteady(columns, summary))
-    ch_text_puts(text, "? not steady: " CH_UNSTEADY_NOTE " All models can be timed again.\n");
+    ch_text_puts(text, "? not steady: " CH_UNSTEADY_NOTE " Use remeasure to time all models again.\n");
 }
 
-/* Writes "Learning rates: mla 0.0018 (0.0015 to 0.0022 is as good; the usual 0.003 costs 1.9 %); ..." */
+/* Writes "Learning rates, tuned: mla 0.0018 (0.0015 to 0.0022 is as good, the usual 0.003 costs 1.9 %); ..." */
 static void put_rates(const ch_summary *summary, ch_text *text) {
   int count = 0;
   for (int i = 0; i < summary->count; i++) {
@@ -84,7 +85,7 @@ static void put_rates(const ch_summary *summary, ch_text *text) {
       open = ", ";
     }
     if (run->lr_at_edge) {
-      ch_text_printf(text, "%sthe edge of those tried", open);
+      ch_text_printf(text, "%sat the edge of those tried", open);
       open = ", ";
     }
     if (*open == ',') ch_text_puts(text, ")");

@@ -22,7 +22,7 @@ static void put_html_row(const char *what, double before, double after, int deci
   ch_text_printf(html, "</td><td>%+.2f %%</td></tr>\n", 100 * (after - before) / (before > 0 ? before : 1));
 }
 
-/* Compares with the original model and a narrower type of cache. */
+/* Compares the original model with itself with a narrower type of cache. */
 static void put_types(const ch_compression_report *r, const ch_compression_figures *f, ch_text *html) {
   const ch_compression_figures *b = &r->before;
   if (!f->cache_types) return;
@@ -67,7 +67,8 @@ static void put_figures(const ch_compression_report *r, ch_text *html) {
     ch_text_puts(html, r->text_kept_back ? ", its last part, which calibration did not use. " : ". ");
   }
   if (a->decode_tokens_per_second > 0)
-    ch_text_printf(html, "Decoding was measured in turns, one sequence with %lld %s in the cache.",
+    ch_text_printf(html,
+                   "Decoding before and after was timed alternately, one sequence with %lld %s in the cache.",
                    (long long)r->decode_depth, ch_plural(r->decode_depth, "token", "tokens"));
   ch_text_puts(html, "</p>\n</section>\n");
 }

@@ -1,5 +1,5 @@
-/* Says what is equal and what differs between the models of a comparison: parameters, active parameters, FLOPs, time,
- * cache. A comparison fixes one of these, and readers must know the others. */
+/* Writes what is equal and what differs between the models of a comparison: parameters, active parameters, tokens,
+ * FLOPs, time, cache. A comparison fixes one of these, and readers must know the others. */
 #include "report/equal.h"
 
 #include <stdio.h>
@@ -14,10 +14,10 @@ CH_FIGURE_OF_RUN(tokens, (double)run->tokens_trained)
 CH_FIGURE_OF_RUN(cache, ch_model_result_cache(run))
 
 static const struct {
-  const char *text, *images; /* its name; NULL: such models do not have it */
+  const char *text, *images; /* names for models of text and of images; NULL: such models do not have it */
   ch_model_result_value *value;
-  int match;     /* the --match value that makes it equal; -1: none */
-  bool duration; /* in seconds */
+  int match;     /* ch_match that makes the quantity equal; -1: none */
+  bool duration; /* true if the value is in seconds */
 } quantities[] = {
     {"parameters", "parameters", parameters, CH_MATCH_PARAMETERS, false},
     {"active parameters", "active parameters", active, CH_MATCH_ACTIVE, false},
@@ -99,11 +99,12 @@ static int put_all(const ch_summary *summary, const ch_comparison *comparison, b
 static void put_context(const ch_summary *summary, ch_text *text) {
   for (int i = 0; i < summary->count; i++)
     if (ch_model_result_depends_on_depth(summary->groups[i].runs[0])) {
-      ch_text_printf(text,
-                     " Caches per token are those of %lld tokens: layers with a window keep no more than it, "
-                     "and layers of "
-                     "linear attention a state of constant size.",
-                     (long long)summary->groups[i].runs[0]->cache_depth);
+      ch_text_printf(
+          text,
+          " Caches per token are means over %lld tokens: layers with a window cache no more than it, "
+          "and layers of "
+          "linear attention have a state of constant size.",
+          (long long)summary->groups[i].runs[0]->cache_depth);
       return;
     }
 }

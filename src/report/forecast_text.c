@@ -60,7 +60,7 @@ static void put_sentence(const ch_compare_forecast *f, ch_text *text) {
       ch_format_bytes((double)all->memory_bytes, memory, sizeof memory),
       ch_format_bytes((double)all->disk_bytes, disk, sizeof disk));
   if (f->tunes)
-    ch_text_puts(text, "That counts as many learning rates for each model as the search may try.\n");
+    ch_text_puts(text, "This includes the most learning rates that the search may try for each model.\n");
   if (f->open) ch_text_puts(text, "Seeds that are added until there is a verdict are not counted.\n");
   if (f->pytorch)
     ch_text_puts(text, "One device was timed; times are those of all runs, one after another.\n");

@@ -1,3 +1,4 @@
+/* Writes the results of a ladder in words and tables for a terminal. */
 #include "report/ladder_text.h"
 
 #include <math.h>
@@ -8,7 +9,7 @@
 
 enum { COUNT = 32 };
 
-/* Returns "10 M", the largest models' number of parameters. */
+/* Writes the largest models' number of parameters, "10 M", to text and returns it. */
 static const char *put_largest(const ch_ladder *ladder, char text[COUNT]) {
   return ch_format_count((double)ladder->sizes[ladder->rungs - 1], text, COUNT);
 }
@@ -24,10 +25,8 @@ static void put_test(const ch_ladder *ladder, ch_text *text) {
     within += law->top.low <= law->top_loss && law->top_loss <= law->top.high;
   }
   if (!known)
-    ch_text_printf(
-        text,
-        "There are only as many sizes below %s as a law has parameters, so the prediction has no interval.\n",
-        put_largest(ladder, size));
+    ch_text_printf(text, "The sizes below %s are too few to give the prediction an interval; add one.\n",
+                   put_largest(ladder, size));
   else
     ch_text_printf(
         text,
@@ -67,9 +66,9 @@ void ch_ladder_sentences_write(const ch_ladder *ladder, ch_text *text) {
                  put_largest(ladder, last));
   if (basis->shares) ch_text_printf(text, " and to %d earlier points of each run", (int)basis->shares);
   if (basis->one_floor && !isnan(floor->low))
-    ch_text_printf(text, ", with one E of %.2f (%.2f to %.2f)", floor->value, floor->low, floor->high);
+    ch_text_printf(text, ", with a common E of %.2f (%.2f to %.2f)", floor->value, floor->low, floor->high);
   else if (basis->one_floor)
-    ch_text_printf(text, ", with one E of %.2f", floor->value);
+    ch_text_printf(text, ", with a common E of %.2f", floor->value);
   else
     ch_text_puts(text, ", each mechanism with its own E");
   if (isfinite(basis->noise)) ch_text_printf(text, ". Losses differ from it by %.4f nats", basis->noise);

@@ -1,4 +1,5 @@
 /* Writes the facts of a comparison: data, training, machine, commands. */
+#include <math.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -53,14 +54,27 @@ static void put_budget(const ch_comparison_training *training, bool images, ch_t
              ch_plural(training->crop, "pixel", "pixels"));
 }
 
+/* Writes the peak learning rates: one if all models had the same. */
+static void put_rates(const ch_comparison *c, ch_text *html) {
+  const ch_comparison_training *training = &c->training;
+  double least = c->count ? INFINITY : training->lr, most = c->count ? 0 : training->lr;
+  char rates[80];
+  for (int i = 0; i < c->count; i++) {
+    least = fmin(least, c->models[i].lr);
+    most = fmax(most, c->models[i].lr);
+  }
+  snprintf(rates, sizeof rates, least < most ? "%.4g to %.4g, by mechanism" : "%.4g", least, most);
+  put_fact(html, "learning rate", "%s, %s, %lld %s of warm-up", rates, training->schedule,
+           (long long)training->warmup, ch_plural(training->warmup, "step", "steps"));
+}
+
 void ch_page_put_training(const ch_page *p, ch_text *html) {
   const ch_comparison_data *data = &p->comparison->data;
   const ch_comparison_training *training = &p->comparison->training;
   (data->images ? put_image_facts : put_text_facts)(data, html);
   put_budget(training, data->images, html);
   put_fact(html, "optimizer", "AdamW, weight decay %g", training->weight_decay);
-  put_fact(html, "learning rate", "%g, %s, %lld %s of warm-up", training->lr, training->schedule,
-           (long long)training->warmup, ch_plural(training->warmup, "step", "steps"));
+  put_rates(p->comparison, html);
   if (p->summary->seeds > 1)
     put_fact(html, "seeds", "%llu to %llu; within a seed all models see the same batches in the same order",
              (unsigned long long)training->seed,

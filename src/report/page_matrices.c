@@ -1,5 +1,5 @@
-/* Reads the small learned matrices of trained models (knocking, head mixes, gates) and makes heatmaps of them. It
- * opens the model files; everything else on the page comes from results. */
+/* Reads the small learned matrices of trained models (knocking with its gates, head mixes, coefficients of atoms) and
+ * turns them into heatmaps. It opens the model files; everything else on the page comes from results. */
 #include "report/page_matrices.h"
 
 #include <math.h>
@@ -12,7 +12,8 @@
 #include "infer/model.h"
 #include "report/figure.h"
 
-/* Larger matrices are reduced to means of blocks; if there are more layers than fit, only some are shown. */
+/* Larger matrices are reduced to means of blocks. If there are more values than MOST_VALUES, only some layers are
+ * shown. */
 enum { MOST_SIDE = 96, MOST_VALUES = 40000 };
 
 typedef enum family { KNOCKING, MIXES, COEFFICIENTS, FAMILIES } family;
@@ -20,12 +21,12 @@ typedef enum family { KNOCKING, MIXES, COEFFICIENTS, FAMILIES } family;
 typedef struct matrix {
   family family;
   int layer;
-  const char *name; /* behind "self_attn." */
+  const char *name; /* end of the tensor's name, after "self_attn." */
   const ch_tensor *tensor;
-  int64_t head; /* of a tensor with a matrix for each head; else -1 */
+  int64_t head; /* index of the head if the tensor has a matrix per head; else -1 */
 } matrix;
 
-/* Recognises a tensor by its name; false: it is not shown. */
+/* Recognises a tensor by its name; returns false if it is not shown. */
 static bool recognise(const char *name, matrix *m) {
   int layer, at = 0;
   if (sscanf(name, "model.layers.%d.self_attn.%n", &layer, &at) != 1 || at == 0) return false;
@@ -57,7 +58,7 @@ static int64_t shown(int64_t count) {
   return count < MOST_SIDE ? count : MOST_SIDE;
 }
 
-/* Returns the matrix as a list of rows; *most: the largest absolute value. */
+/* Returns the matrix as a list of rows. Raises *most to its largest absolute value. */
 static json_t *values_of(const float *data, int64_t rows, int64_t columns, double *most) {
   json_t *list = json_array();
   int64_t height = shown(rows), width = shown(columns);
@@ -174,10 +175,11 @@ static json_t *figure_of(const matrix_list *all, family which, const char *name,
                                        "Coefficients of the shared atoms of %s"};
   static const char *const notes[] = {
       "Rows are outputs, columns inputs. Projections start as the identity and are shown clipped to 0 and 1; "
-      "gates start "
-      "at 0 and keep their range.",
+      "gates "
+      "start at 0 and are not clipped.",
       "Rows are the heads that attention uses, columns what they are mixed from.",
-      "A row is a layer, a column an atom: what each layer's matrix is the sum of."};
+      "Each row is a layer and each column an atom. A layer's matrix is the sum of the atoms, weighted by "
+      "its row."};
   static const char *const ids[] = {"knocking", "mixes", "coefficients"};
   double most = 0, most_of_gates = 0;
   json_t *panels =

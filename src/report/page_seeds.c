@@ -110,7 +110,7 @@ void ch_page_put_laws(const ch_page *p, ch_text *html) {
     ch_text_puts(
         html,
         "</tbody>\n</table>\n</div>\n<p class=\"note\">L(D) = (D<sub>c</sub>/D)<sup>α</sup> + L<sub>0</sub> "
-        "is fitted to the training losses after the warm-up, with 95 % intervals. The learning rate falls "
-        "during these runs: the laws compare the curves and say little about longer "
+        "is fitted to the training losses after the warm-up, with 95 % intervals. If the learning rate falls "
+        "during the runs, as with a cosine, the laws only compare the curves and say little about longer "
         "training.</p>\n</details>\n</section>\n");
 }

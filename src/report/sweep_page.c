@@ -85,15 +85,17 @@ static void put_run(json_t *series, const ch_sweep_result *run, const char *name
   if (run->has_law) json_array_append_new(series, fitted(run, name, colour));
 }
 
-static json_t *curves_figure(const char *id, const char *title, json_t *series) {
-  return json_pack(
-      "{s:s, s:s, s:o, s:s, s:o, s:o, s:o, s:[s, s, s], s:[s]}", "id", id, "kind", "lines", "title",
-      json_string(title), "note",
-      "Dashed: the law, fitted to the losses after the warm-up and the first tenth of the tokens, up to the "
-      "budget. The band shows its 95 % interval there.",
-      "x", axis("training tokens", "tokens", true), "y",
-      axis("validation loss, nats per token", "loss", false), "series", series, "switches", "second-half",
-      "log-x", "log-y", "on", "log-x");
+static json_t *curves_figure(const ch_sweep *sweep, const char *id, const char *title, json_t *series) {
+  return json_pack("{s:s, s:s, s:o, s:s, s:o, s:o, s:o, s:[s, s, s], s:[s]}", "id", id, "kind", "lines",
+                   "title", json_string(title), "note",
+                   ch_sweep_has_laws(sweep)
+                       ? "Dashed: the law, fitted to the losses after the warm-up and the first tenth of the "
+                         "tokens, up to "
+                         "the budget. The band shows its 95 % interval there."
+                       : "No law is fitted, because the learning rate falls during the runs.",
+                   "x", axis("training tokens", "tokens", true), "y",
+                   axis("validation loss, nats per token", "loss", false), "series", series, "switches",
+                   "second-half", "log-x", "log-y", "on", "log-x");
 }
 
 /* Returns the first seed of every mechanism at its chosen rate. */
@@ -110,7 +112,7 @@ static json_t *chosen_figure(const ch_sweep *sweep) {
       break;
     }
   }
-  return curves_figure("chosen", "Each mechanism at its largest stable rate", series);
+  return curves_figure(sweep, "chosen", "Each mechanism at its largest stable rate", series);
 }
 
 static json_t *mechanism_figure(const ch_sweep *sweep, int m) {
@@ -129,7 +131,7 @@ static json_t *mechanism_figure(const ch_sweep *sweep, int m) {
   }
   snprintf(id, sizeof id, "curves-%d", m + 1);
   snprintf(title, sizeof title, "%s at every rate", choice->name);
-  return curves_figure(id, title, series);
+  return curves_figure(sweep, id, title, series);
 }
 
 /* --- the page ---------------------------------------------------------------------------------------------------- */
@@ -172,8 +174,10 @@ static void put_answer(const ch_sweep *sweep, const ch_summary *summary, ch_text
     ch_verdict_sentence(summary, &sweep->about, answer);
     ch_text_puts(answer, "\nEach mechanism at the rate of its lowest loss. ");
   }
-  ch_text_printf(answer, "%d of %d runs are done. Losses are extrapolated to %s tokens.", sweep->count,
-                 sweep->planned, ch_format_count(sweep->budget, budget, sizeof budget));
+  ch_text_printf(answer, "%d of %d runs are done.", sweep->count, sweep->planned);
+  if (ch_sweep_has_laws(sweep))
+    ch_text_printf(answer, " Losses are extrapolated to %s tokens.",
+                   ch_format_count(sweep->budget, budget, sizeof budget));
 }
 
 static ch_status write_page(const ch_sweep *sweep, const ch_summary *summary, ch_text *html,

@@ -29,7 +29,7 @@ void ch_sweep_verdict(const ch_sweep_result *run, ch_text *text) {
     ch_text_printf(text, "not finite at step %lld", step);
     break;
   case CH_UNRECOVERED:
-    ch_text_printf(text, "spike from step %lld on%s", step, run->stopped ? ", left" : "");
+    ch_text_printf(text, "spike from step %lld on%s", step, run->stopped ? ", stopped" : "");
     break;
   case CH_RISING:
     ch_text_puts(text, "rising");
@@ -105,9 +105,12 @@ void ch_sweep_table_write(const ch_sweep *sweep, ch_text *text) {
   ch_table_row(&table, headings, sizeof headings / sizeof *headings);
   for (int i = 0; i < sweep->count; i++) put_run(sweep, &sweep->runs[i], &table);
   ch_table_write(&table, text);
-  ch_text_puts(text,
-               "\n* the largest rate whose runs are stable. alpha, L_0 and the loss at the budget: of L(D) = "
-               "(D_c/D)^alpha + L_0 fitted to the validation losses, with 95 % intervals.\n");
+  ch_text_puts(text, "\n* the largest rate whose runs are stable. ");
+  ch_text_puts(
+      text, ch_sweep_has_laws(sweep)
+                ? "alpha, L_0 and the loss at the budget are those of L(D) = (D_c/D)^alpha + L_0 fitted to "
+                  "the validation losses, with 95 % intervals.\n"
+                : "No law is fitted, because the learning rate falls during the runs.\n");
   for (int m = 0; m < sweep->mechanisms; m++) {
     ch_sweep_sentence(&sweep->choices[m], text);
     ch_text_puts(text, "\n");

@@ -1,3 +1,4 @@
+/* Writes the table of tasks of a comparison's page. */
 #include "experiment/findings/task_accuracy.h"
 #include "report/page_private.h"
 #include "report/task_cells.h"
@@ -31,7 +32,7 @@ void ch_page_put_tasks(const ch_page *p, ch_text *html) {
     ch_text_puts(html, "</tr>\n");
   }
   ch_text_printf(html,
-                 "</tbody>\n</table>\n</div>\n<p class=\"note\">%s The verdict does not follow the "
-                 "tasks.</p>\n</section>\n",
+                 "</tbody>\n</table>\n</div>\n<p class=\"note\">%s The tasks do not affect the "
+                 "verdict.</p>\n</section>\n",
                  ch_task_note(summary));
 }

@@ -1,5 +1,5 @@
-/* Reads the log.jsonl and the result.json of a training run into a record. A log may end anywhere: its run was
- * interrupted then, and what was written counts. */
+/* Reads the log.jsonl and the result.json of a training run into a record. A log may end anywhere: the run was
+ * interrupted, and the whole lines count. */
 #define _GNU_SOURCE
 #include "runs/collect_run.h"
 
@@ -18,7 +18,7 @@
 
 enum { MOST_POINTS = 1000, MOST_RESULT_BYTES = 1 << 26 };
 
-/* Points as they come. */
+/* Points in the order of the log. */
 typedef struct points {
   ch_curve_point *list;
   int64_t count, room;
@@ -29,8 +29,8 @@ typedef struct run_reader {
   ch_arena *arena;
   ch_run_record *run;
   points training, validation;
-  json_t *trained; /* the engine of the log's last start, its device and its versions; or NULL */
-  bool begun;
+  json_t *trained; /* engine, device and versions of the log's last start; NULL before a start is read */
+  bool begun;      /* true once the first start was read */
 } run_reader;
 
 /* --- lines ---------------------------------------------------------------------------------------------- */
@@ -66,7 +66,7 @@ static int64_t amount_of(const json_t *line) {
   return json_is_integer(value) ? json_integer_value(value) : -1;
 }
 
-/* Returns the name of the mechanism of a configuration. It need not be in the file ("llama" has none). */
+/* Returns the name of a configuration's mechanism, or NULL. A configuration need not name it: "llama" does not. */
 static const char *mechanism_of(const json_t *config) {
   const char *name = text_at(json_object_get(config, "attention"), "type");
   char *text = name || !config ? NULL : json_dumps(config, 0);
@@ -94,7 +94,7 @@ static ch_status read_start(run_reader *r, const json_t *line, ch_error *error) 
   return fine ? CH_OK : ch_no_memory(error);
 }
 
-/* Reads the engine of the steps that follow: the native one, or PyTorch and its device. */
+/* Reads the engine of the following steps: the native one, or PyTorch and its device. */
 static ch_status read_engine(run_reader *r, const json_t *line, ch_error *error) {
   static const char *const members[][2] = {{"device", "device"}, {"name", "device_name"}, {"torch", "torch"}};
   const char *engine = text_at(line, "engine");
@@ -139,7 +139,8 @@ static ch_status read_log(run_reader *r, const char *path, ch_error *error) {
   size_t room = 0;
   ssize_t size;
   ch_status status = CH_OK;
-  if (!file) return ch_fail(error, CH_ERROR_IO, "%s: %s; a run's directory has a log", path, strerror(errno));
+  if (!file)
+    return ch_fail(error, CH_ERROR_IO, "%s: %s; give the directory of a training run", path, strerror(errno));
   while (status == CH_OK && (size = getline(&text, &room, file)) > 0) {
     json_t *line = json_loadb(text, (size_t)size, 0, NULL); /* an incomplete last line is ignored */
     if (line) status = read_line(r, line, error);

@@ -15,7 +15,7 @@
    than MUCH_ALTOGETHER. */
 enum { MOST_PENDING = 1 << 20, FEW_PENDING = 64 << 10, MUCH_ALTOGETHER = 16 << 20 };
 
-/* --- what the generation reports ------------------------------------------------------------------------ */
+/* --- events of the generation --------------------------------------------------------------------------- */
 
 /* Estimates the bytes of the event for one token. */
 static size_t event_bytes(const ch_text_job *job, size_t text, int32_t top) {
@@ -164,7 +164,7 @@ static bool take_event(const ch_event *event, void *user) {
   return go_on;
 }
 
-/* --- requests come and go ------------------------------------------------------------------------------- */
+/* --- adding and removing requests ----------------------------------------------------------------------- */
 
 static ch_generation_request request_of(const ch_request_fields *fields, const ch_prompt *prompt,
                                         ch_exchange *exchange) {
@@ -202,12 +202,13 @@ static void cancel(ch_server *server, const ch_text_job *job) {
     if (job->prompts[p].id) ch_generation_cancel(server->engine.generation, job->prompts[p].id, -1);
 }
 
-/* Adds all prompts of a job to the generation, or none. */
+/* Adds the prompts of a job to the generation. If one fails, those that were added are cancelled. */
 static void add(ch_server *server, ch_exchange *exchange) {
   ch_text_job *job = exchange->job;
   ch_engine *engine = &server->engine;
-  for (int p = 0; p < job->prompt_count && !job->failed; p++) {
-    ch_prompt *prompt = &job->prompts[p];
+  int added = 0;
+  for (; added < job->prompt_count && !job->failed; added++) {
+    ch_prompt *prompt = &job->prompts[added];
     ch_generation_request request = request_of(&job->fields, prompt, exchange);
     ch_error error = {0};
     ch_status status = ch_generation_add(engine->generation, &request, &prompt->id, &error);
@@ -215,8 +216,13 @@ static void add(ch_server *server, ch_exchange *exchange) {
     prompt->id = 0;
     fail(job, status == CH_ERROR_MEMORY ? 500 : 400,
          status == CH_ERROR_MEMORY ? "out_of_memory" : "invalid_value", error.message);
+    break;
   }
-  if (job->failed) cancel(server, job);
+  if (!job->failed) return;
+  pthread_mutex_lock(&exchange->lock);
+  job->left -= (job->prompt_count - added) * job->fields.n; /* they will have no end */
+  pthread_mutex_unlock(&exchange->lock);
+  cancel(server, job);
 }
 
 /* Reserves room for one more active exchange. */
@@ -278,15 +284,14 @@ static void watch(void *user) {
   if (attention) attend(server);
 }
 
-/* Cancels what remains of failed jobs, and removes finished jobs. */
+/* Cancels the remaining choices of failed jobs, and removes finished jobs. */
 static void sweep(ch_server *server) {
   ch_engine *engine = &server->engine;
   size_t kept = 0;
   for (size_t i = 0; i < engine->active_count; i++) {
     ch_exchange *exchange = engine->active[i];
     if (exchange->job->failed && exchange->job->left > 0) cancel(server, exchange->job);
-    bool unadded = exchange->job->failed && !exchange->job->prompts[0].id;
-    if (exchange->job->left > 0 && !unadded)
+    if (exchange->job->left > 0)
       engine->active[kept++] = exchange;
     else
       finish(server, exchange);
@@ -334,8 +339,8 @@ void ch_engine_run(ch_server *server) {
     if (attention || quit) attend(server);
     if (quit && engine->active_count == 0) break;
     ch_error error = {0};
-    (void)ch_generation_step(engine->generation, &busy,
-                             &error); /* the generation reports an error to every job */
+    /* the generation reports an error to every job */
+    (void)ch_generation_step(engine->generation, &busy, &error);
     publish(server, taken);
     sweep(server);
     publish(server, 0);

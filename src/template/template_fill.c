@@ -1,4 +1,4 @@
-/* Fills templates: runs their statements, and owns the names that they give. */
+/* Fills templates: runs their statements, and holds their variables. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ static bool push_frame(filling *f) {
   if (!frame) {
     if (f->frame_count == CH_TEMPLATE_FRAMES)
       ch_template_wrong(f, CH_ERROR_FORMAT,
-                        "loops and macros are nested too deeply; a macro may not call itself for ever");
+                        "loops and macros are nested too deeply; a macro must not call itself without end");
     else
       ch_template_no_memory(f);
     return false;
@@ -30,7 +30,7 @@ static void give_name(filling *f, const char *name, json_t *value) {
   if (json_object_set(f->frames[f->frame_count - 1], name, value) != 0) ch_template_no_memory(f);
 }
 
-/* Assigns one value to one name, or the elements of a list to several. */
+/* Assigns a value to one name, or the elements of a list to several names. */
 static void give_names(filling *f, const char *const *names, int count, json_t *value) {
   if (count == 1) {
     give_name(f, names[0], value);
@@ -65,7 +65,7 @@ static void put_value(filling *f, const ch_statement *s) {
   json_decref(text);
 }
 
-/* Returns the text that statements write as a new string, or NULL with the status set. */
+/* Runs statements and returns their text as a new string, or NULL with the status set. */
 static json_t *captured(filling *f, const ch_statement *first) {
   ch_text text = {0}, *outer = f->text;
   json_t *result = NULL;
@@ -78,7 +78,7 @@ static json_t *captured(filling *f, const ch_statement *first) {
   return result;
 }
 
-/* Returns true if `value` is `object` or holds it. The limits for values bound its depth. */
+/* Returns true if `value` is `object` or contains it. The limits for values bound the recursion. */
 static bool holds(const json_t *value, const json_t *object) {
   const char *key;
   json_t *field;
@@ -117,7 +117,7 @@ static void run_set(filling *f, const ch_statement *s) {
   json_decref(value);
 }
 
-/* Sets the variable `loop` of turn `i`. */
+/* Sets the variable `loop` of iteration `i`. */
 static void give_loop(filling *f, const json_t *list, size_t i) {
   json_int_t count = (json_int_t)json_array_size(list), at = (json_int_t)i;
   json_t *before = i > 0 ? json_array_get(list, i - 1) : ch_template_undefined();
@@ -129,7 +129,7 @@ static void give_loop(filling *f, const json_t *list, size_t i) {
   json_decref(loop);
 }
 
-/* Returns the elements that a loop runs over: those that satisfy its condition. */
+/* Returns the elements of a loop that satisfy its condition. */
 static json_t *loop_list(filling *f, const ch_statement *s) {
   json_t *value = ch_template_evaluate(f, s->expression);
   json_t *list = value ? ch_template_elements(value, f->error) : NULL;
@@ -235,14 +235,14 @@ static void run(filling *f, const ch_statement *first) {
 
 /* --- macros --------------------------------------------------------------------------------------------- */
 
-/* The arguments of a call, evaluated. */
+/* The evaluated arguments of a call. */
 typedef struct arguments {
   json_t *in[CH_TEMPLATE_ARGUMENTS];
-  const char *keywords[CH_TEMPLATE_ARGUMENTS]; /* NULL for one without */
+  const char *keywords[CH_TEMPLATE_ARGUMENTS]; /* [count] NULL for an argument without a keyword */
   int count;
 } arguments;
 
-/* Takes over the value's reference. */
+/* Adds an argument, which takes ownership of the value. */
 static void add_argument(filling *f, arguments *g, const char *keyword, json_t *value) {
   if (!value) return;
   if (g->count == CH_TEMPLATE_ARGUMENTS) {
@@ -270,7 +270,7 @@ static void evaluate_arguments(filling *f, const ch_expression *call, arguments 
   }
 }
 
-/* Gives the parameters of a macro their values; defaults are evaluated inside it. */
+/* Sets the parameters of a macro. Defaults are evaluated inside the macro. */
 static void give_arguments(filling *f, const ch_statement *macro, const arguments *g) {
   for (int i = 1; i < macro->name_count && f->status == CH_OK; i++) {
     json_t *value = NULL;
@@ -298,7 +298,7 @@ static bool check_arguments(filling *f, const ch_statement *macro, const argumen
   return true;
 }
 
-/* Returns the macro that is called, or NULL if the value is none. */
+/* Returns the called macro, or NULL if the called value is no macro. */
 static const ch_statement *macro_of(filling *f, const ch_expression *call) {
   const ch_statement *macro = NULL;
   json_t *value = call->a ? ch_template_evaluate(f, call->a) : ch_template_variable(f, call->name);
@@ -326,9 +326,9 @@ json_t *ch_template_call_macro(filling *f, const ch_expression *call) {
   return result;
 }
 
-/* --- the whole ------------------------------------------------------------------------------------------ */
+/* --- whole templates ------------------------------------------------------------------------------------ */
 
-/* Returns the value of a template that is one expression after assignments; NULL without an error for any
+/* Returns the value of a template that is one expression after assignments. Returns NULL without an error for any
    other template. */
 static json_t *only_value(filling *f) {
   const ch_statement *s = f->template->first;
@@ -343,7 +343,7 @@ ch_status ch_template_value(const ch_template *template, ch_template_scope *scop
                             ch_error *error) {
   ch_error own = {0};
   filling f = {.template = template, .scope = scope, .first_frame = 1, .error = error ? error : &own};
-  f.error->status = CH_OK; /* until something writes its message there */
+  f.error->status = CH_OK; /* no message yet */
   scope->steps = scope->bytes = 0;
   *value = NULL;
   if (push_frame(&f)) *value = only_value(&f);

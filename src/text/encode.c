@@ -13,8 +13,8 @@
 #include "text/text_file.h"
 #include "base/utf8.h"
 
-/* Words of up to 31 bytes and 7 ids are cached, each in one line of 64 bytes; a newer word replaces an
-   older. */
+/* Words of up to 31 bytes and 7 ids are cached, each in one line of 64 bytes. A newer word replaces an older
+   one. */
 enum { CACHE_ENTRIES = 1 << 15, CACHED_BYTES = 31, CACHED_IDS = 7 };
 
 enum { BEGINNINGS = CH_TEXT_BEGINS | CH_TEXT_WHOLE | CH_TEXT_BARE };
@@ -25,7 +25,7 @@ typedef struct cached_word {
   int32_t count;
 } cached_word;
 
-/* Bytes of a text that was put together from parts. */
+/* A range of a text that was joined from parts. */
 typedef struct plain_range {
   const unsigned char *begin, *end;
 } plain_range;
@@ -34,24 +34,25 @@ struct ch_encoder {
   const ch_tokenizer *tokenizer;
   cached_word *cache; /* [CACHE_ENTRIES], NULL until enough text was seen */
   size_t bytes_seen;
-  ch_ids *ids;     /* where the ids go */
-  ch_error *error; /* of the call in progress */
+  ch_ids *ids;     /* destination of the ids */
+  ch_error *error; /* error of the call in progress */
   unsigned flags;
   const unsigned char *normalized_text; /* the segment in progress, normalized */
-  size_t added;             /* bytes at the beginning of the segment that come from no part of the text */
-  bool at_start, continued; /* of the segment in progress: it begins the text, or continues an earlier one */
+  size_t added; /* bytes at the beginning of the segment that the text does not have (ch_normalize) */
+  bool at_start, continued; /* the segment in progress begins the text, continues an earlier text */
   ch_merge_scratch merge;
   ch_regex_scratch regex;
-  ch_text normalized[2];          /* in turn */
+  ch_text normalized[2];          /* results of the normalizers, in turn */
   ch_text stepped[CH_MOST_STEPS]; /* text changed by a step */
   ch_text piece, doubled;
-  ch_ids window[2];         /* for safe cuts */
-  const plain_range *plain; /* [plain_count] where no special token is found, in the order of the text */
+  ch_ids window[2];         /* scratch of ch_encoder_safe_cut */
+  const plain_range *plain; /* [plain_count] ranges without special tokens, in the order of the text */
   size_t plain_count;
-  ch_text *words; /* where words go instead of being encoded, or NULL */
+  ch_text *words; /* destination of words that are not encoded; NULL: words are encoded */
 };
 
 void ch_ids_free(ch_ids *ids) {
+  if (!ids) return;
   free(ids->data);
   *ids = (ch_ids){0};
 }
@@ -141,8 +142,8 @@ static ch_status no_piece(ch_encoder *encoder, const unsigned char *character, s
 }
 
 /* Writes the ids of the single characters, before merging. A character without a piece becomes the pieces of
-   its bytes, or the unknown token. As in Hugging Face's tokenizers, that one is written at the next known
-   character. */
+   its bytes, or the unknown token. As in Hugging Face's tokenizers, the unknown token is written when the next
+   known character comes. */
 static ch_status characters(ch_encoder *encoder, const unsigned char *word, size_t size, size_t *count) {
   const ch_tokenizer *tokenizer = encoder->tokenizer;
   int32_t *ids = encoder->merge.ids;
@@ -192,7 +193,7 @@ static ch_status bytes(ch_encoder *encoder, const unsigned char *word, size_t si
   return CH_OK;
 }
 
-/* Encodes a word (or a part of one that no merge leaves) into encoder->merge.ids. */
+/* Encodes a word, or a part of one whose borders no merge crosses, into encoder->merge.ids. */
 static ch_status merge_word(ch_encoder *encoder, const unsigned char *word, size_t size, size_t *count) {
   const ch_tokenizer *tokenizer = encoder->tokenizer;
   if (!ch_merge_scratch_reserve(&encoder->merge, size + 1)) return ch_no_memory(encoder->error);
@@ -233,7 +234,7 @@ static inline ch_status encode_word(ch_encoder *encoder, const unsigned char *wo
   return CH_OK;
 }
 
-/* Encodes one part of a word that was cut; unknown tokens on both sides of the cut fuse as if it were not. */
+/* Encodes one part of a word that was cut. Unknown tokens on both sides of the cut fuse, as in the whole word. */
 static ch_status encode_part(ch_encoder *encoder, const unsigned char *part, size_t size, bool first) {
   const ch_tokenizer *tokenizer = encoder->tokenizer;
   ch_ids *ids = encoder->ids;
@@ -267,9 +268,9 @@ static ch_status encode_characters(ch_encoder *encoder, const unsigned char *wor
 static ch_status run_steps(ch_encoder *encoder, size_t index, const unsigned char *text, size_t size,
                            bool first);
 
-/* Encodes a word that an empty match added before the text. Like Hugging Face's library, whose ids models are
-   trained with, it writes the word twice: its bytes, then its characters as if they were of the byte
-   alphabet. */
+/* Encodes a word that an empty match added before the text. It writes the word twice, as Hugging Face's library
+   does: its bytes, then its characters as if they were of the byte alphabet. Models are trained with these
+   ids. */
 static ch_status encode_added(ch_encoder *encoder, const unsigned char *word, size_t size) {
   ch_text *doubled = &encoder->doubled;
   doubled->size = 0;
@@ -408,7 +409,7 @@ static ch_status split_added(ch_encoder *encoder, const ch_matcher *matcher, con
     if (begin >= stop) continue;
     if (begin > from) CH_TRY(segment(encoder, from, (size_t)(begin - from), first && from == text));
     CH_TRY(put_ids(encoder, &token->id, 1));
-    from = stop; /* which may be within an earlier token's white space, as in Hugging Face's library */
+    from = stop; /* may be within an earlier token's white space, as in Hugging Face's library */
   }
   return from < end ? segment(encoder, from, (size_t)(end - from), first && from == text) : CH_OK;
 }
@@ -437,7 +438,7 @@ static ch_status encode_segment(ch_encoder *encoder, const unsigned char *text, 
                      encode_words);
 }
 
-/* Returns an empty cache, or NULL if out of memory; encoding also works without one. */
+/* Returns an empty cache, or NULL if out of memory. Encoding also works without one. */
 static cached_word *new_cache(void) {
   cached_word *cache = aligned_alloc(64, CACHE_ENTRIES * sizeof *cache);
   if (cache) memset(cache, 0, CACHE_ENTRIES * sizeof *cache);
@@ -542,8 +543,8 @@ ch_status ch_tokenizer_encode(const ch_tokenizer *tokenizer, const char *text, s
   return status;
 }
 
-/* Searches for the literal spelling of all special tokens. Tokens that match normalized text may then have
-   too many places. */
+/* Searches for the literal spelling of all special tokens. It may also find places where the encoder would not
+   match a token that it searches for in normalized text. */
 bool ch_tokenizer_find_special(const ch_tokenizer *tokenizer, const char *text, size_t size, size_t *at,
                                size_t *length) {
   *at = size;
@@ -575,15 +576,15 @@ static ch_status join_parts(const ch_prompt_part *parts, size_t count, ch_text *
   return CH_OK;
 }
 
-/* Returns true if some special token is searched for in normalized text. Places there are not those of the
-   text. */
+/* Returns true if some special token is searched for in normalized text, whose offsets are not those of the
+   original. */
 static bool normalizes_specials(const ch_tokenizer *tokenizer) {
   for (size_t i = 0; i < tokenizer->added_count; i++)
     if (tokenizer->added[i].special && tokenizer->added[i].normalized) return true;
   return false;
 }
 
-/* Encodes the parts one after the other, each as what continues those before it. */
+/* Encodes the parts one after the other, each as the continuation of those before it. */
 static ch_status encode_each(ch_encoder *encoder, const ch_prompt_part *parts, size_t count, unsigned flags,
                              ch_ids *ids, ch_error *error) {
   const ch_tokenizer *tokenizer = encoder->tokenizer;
@@ -627,7 +628,7 @@ done:
   return status;
 }
 
-/* Encodes the surroundings whole and in two parts and compares. */
+/* Encodes the text around the cut whole and in two parts, and compares the ids. */
 static ch_status cut_is_safe(ch_encoder *encoder, const char *text, size_t size, size_t cut, bool *safe,
                              ch_error *error) {
   enum { AROUND = 256 };

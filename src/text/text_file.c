@@ -15,7 +15,7 @@ enum { CHUNK = 8 << 20 };
 typedef struct chunk_facts {
   uint64_t hash;
   size_t nuls;
-  size_t broken; /* offset of the first byte that is not UTF-8; or NONE */
+  size_t broken; /* offset of the first byte that is not UTF-8, or NONE */
 } chunk_facts;
 #define NONE SIZE_MAX
 
@@ -58,7 +58,7 @@ static ch_status check_text(ch_text_file *file, ch_error *error) {
   free(facts);
   if (nuls > file->size / 1000)
     return ch_fail(error, CH_ERROR_FORMAT,
-                   "%s is not text: %.2g %% of its bytes are NUL; UTF-8 text is needed", file->path,
+                   "%s is not text: %.3g %% of its bytes are NUL; UTF-8 text is needed", file->path,
                    100.0 * (double)nuls / (double)file->size);
   if (broken == NONE) return CH_OK;
   size_t mark = (size_t)(text - file->map.data);

@@ -1,6 +1,7 @@
-/* One table of the options: defaults, ranges, JSON, and which of them a resumed run must not change. */
+/* One table of the options: defaults, ranges, JSON, and the options that a resumed run must not change. */
 #include "train/options.h"
 
+#include <ctype.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -11,20 +12,19 @@
 
 typedef enum option_kind { WHOLE, NUMBER, YES_NO, SCHEDULE, DTYPE, SEED } option_kind;
 
-/* Says if a resumed run must have the same value of the option. */
-/* OF_IMAGES: it must, and the option is for models of images only. It is written only where it is not zero,
-   its default. */
-/* PASSING: it is not written. */
+/* The options that a resumed run must not change: SAME and OF_IMAGES, and SAME_WITH_COSINE unless the rate is
+   constant. OF_IMAGES is for models of images only and is written only if it is not zero, its default. PASSING is not
+   written. */
 typedef enum option_sameness { FREE, SAME, SAME_WITH_COSINE, OF_IMAGES, PASSING } option_sameness;
 
 typedef struct option_row {
-  const char *name, *setting; /* of the member; of what sets it in ch_train_settings */
+  const char *name, *setting; /* names of the member and of the setting in messages */
   option_kind kind;
   size_t offset;
   option_sameness same;
   double standard, least, most; /* default and inclusive bounds */
-  size_t source;                /* the member of ch_train_settings; NONE: it has none of this kind */
-  double unset;                 /* what is there when nothing was set */
+  size_t source; /* offset of the member of ch_train_settings; NONE: the caller sets the option */
+  double unset;  /* value of the setting that leaves the option unchanged */
 } option_row;
 
 #define AT(member) offsetof(ch_train_options, member)
@@ -142,7 +142,7 @@ static ch_status check_ranges(const ch_train_options *options, ch_error *error) 
   return CH_OK;
 }
 
-/* Refuses options of images for text, and options of text for images. */
+/* Rejects options for images in models of text, and options for text in models of images. */
 static ch_status check_kind(const ch_train_options *o, const ch_config *config, ch_error *error) {
   bool vision = ch_config_is_vision(config);
   if (vision && (o->sequence != 1 || o->documents))
@@ -306,6 +306,17 @@ static bool must_match(const option_row *row, const ch_train_options *options) {
          (row->same == SAME_WITH_COSINE && options->schedule != CH_TRAIN_CONSTANT);
 }
 
+/* Shows a value as it is typed after an option: names in small letters, without quotes. */
+static const char *typed(const json_t *value, char *buffer, size_t size) {
+  const char *name = json_string_value(value);
+  if (!name) return ch_json_show(value, buffer, size);
+  size_t length = 0;
+  for (; name[length] && length + 1 < size; length++)
+    buffer[length] = (char)tolower((unsigned char)name[length]);
+  buffer[length] = '\0';
+  return buffer;
+}
+
 ch_status ch_train_options_match(const ch_train_options *stored, const ch_train_options *asked,
                                  const char *where, ch_error *error) {
   ch_status status = CH_OK;
@@ -315,9 +326,8 @@ ch_status ch_train_options_match(const ch_train_options *stored, const ch_train_
     if (must_match(&rows[i], stored) && !json_equal(before, now))
       status = ch_fail(
           error, CH_ERROR_ARGUMENT,
-          "%s was started with {%s} %s, not %s; resume with that value or train into another directory",
-          where, rows[i].setting, ch_json_show(before, left, sizeof left),
-          ch_json_show(now, right, sizeof right));
+          "%s was started with {%s} %s, not %s; resume with the old value or train into another directory",
+          where, rows[i].setting, typed(before, left, sizeof left), typed(now, right, sizeof right));
     json_decref(before);
     json_decref(now);
   }

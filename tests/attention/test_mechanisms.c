@@ -1,5 +1,5 @@
-/* Tests every mechanism of the registry: the tests have a definition of it, `compare` can train it, and a
- * configuration accepts its modules and no others. */
+/* Tests every mechanism of the registry: it has a file in mechanisms/ and presets for `compare`, and its configurations
+ * accept its modules and no others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -70,8 +70,7 @@ static void check_preset(const ch_mechanism *m, const tested_preset *t) {
              (long long)(t->elements * layers));
 }
 
-/* Checks that every preset, alone and with a number if it has one, gives a model of its mechanism with the
-   expected cache. */
+/* Checks that every preset, with and without a number, gives a model of its mechanism with the expected cache. */
 static void every_preset_makes_a_model_of_its_cache(void **state) {
   (void)state;
   for (const ch_mechanism *const *m = ch_mechanisms(); *m; m++) {
@@ -104,7 +103,7 @@ static void keys_of_single_mechanisms_are_rows_that_say_so(void **state) {
   for (const ch_mechanism *const *m = ch_mechanisms(); *m; m++)
     for (const char *const *key = (*m)->keys; key && *key; key++)
       if (!row_of(*key) || !row_of(*key)->of_mechanisms)
-        fail_msg("\"%s\" of %s is no row of config_table.c for single mechanisms", *key, (*m)->name);
+        fail_msg("\"%s\" of %s is no row of key_table.c for single mechanisms", *key, (*m)->name);
   for (int i = 0; i < ch_config_key_count; i++) {
     bool named = false;
     for (const ch_mechanism *const *m = ch_mechanisms(); *m; m++)
@@ -116,8 +115,7 @@ static void keys_of_single_mechanisms_are_rows_that_say_so(void **state) {
 
 /* --- modules ------------------------------------------------------------------------------------------------ */
 
-/* Asserts that the config is accepted, or refused with a message that names the key and the type that rejects
-   it. */
+/* Asserts that the config is accepted if `taken`, or else refused with a message that names the key and the type. */
 static void assert_taken(const ch_config *config, bool taken, const char *key) {
   ch_error error = {0};
   const char *type = config->attention.type;

@@ -1,14 +1,14 @@
 /* Tests a whole comparison on a small text: interrupted and continued, repeated, extended. */
 #include "comparing.h"
 
-/* Returns results.json as text, without what depends on the clock. */
+/* Returns results.json as text, without values that depend on the clock. */
 static char *results_without_times(const char *out) {
   char path[200];
   snprintf(path, sizeof path, "%s/%s", out, CH_COMPARE_RESULTS);
   json_t *results = json_load_file(path, 0, NULL), *model;
   assert_non_null(results);
   json_object_del(results, "created");
-  json_object_del(results, "summary"); /* has mean rates */
+  json_object_del(results, "summary"); /* it has mean speeds */
   size_t i;
   json_array_foreach(json_object_get(results, "models"), i, model) {
     assert_true(json_number_value(json_object_get(model, "train_tokens_per_second")) > 0);
@@ -37,7 +37,7 @@ static void an_interrupted_comparison_continues_to_the_same_results(void **state
   if (compare(&options, &w, &comparison, &error) != CH_OK) fail_msg("%s", error.message);
   assert_int_equal(w.steps, 24);
   assert_int_equal(w.begun, 2);
-  assert_int_equal(w.written, 3); /* after each model, and when all were timed in turns */
+  assert_int_equal(w.written, 3); /* after each model, and after the timing in turns */
   assert_int_equal(w.timings, 2 * CH_COMPARE_TURNS);
   assert_int_equal(w.timed, 2);
   assert_int_equal(comparison.count, 2);
@@ -45,7 +45,7 @@ static void an_interrupted_comparison_continues_to_the_same_results(void **state
   char *expected = results_without_times(options.report.out);
 
   options = small("stopped");
-  const int stops[] = {5, 9, 3}; /* in the first model, in the second after the first's end, in the second */
+  const int stops[] = {5, 9, 3}; /* in the first model, in the second after the first ended, in the second */
   int steps = 0;
   for (size_t i = 0; i < sizeof stops / sizeof *stops; i++) {
     watch stopped = {.stop_after = stops[i], .stop_by_question = i == 1};
@@ -133,8 +133,7 @@ static void models_are_timed_in_turns_when_all_are_trained(void **state) {
   json_decref(turns);
   turns = measured;
   options.verdict.remeasure = false;
-  /* Measured speeds stay valid, even for a model of which only the results are left. Runs of the next seeds
-     get the same speeds. */
+  /* Measured speeds stay valid, even for a model whose weights were deleted. Runs of later seeds get equal speeds. */
   assert_int_equal(unlink(in_root("turns/mqa/model.safetensors")), 0);
   options.training.seeds = 2;
   watch more = {.runs = 4};
@@ -173,7 +172,7 @@ static void mechanisms_may_be_added_behind_those_that_are_there(void **state) {
   ch_arena_free(&comparison.arena);
   /* An appended mechanism is part of the comparison, and the order is fixed. */
   options.lineup.mechanisms = "mha,mqa";
-  assert_refused(&options, "with mechanisms \"mha,mqa,gqa:2\"");
+  assert_refused(&options, "with mechanisms mha,mqa,gqa:2");
   options.lineup.mechanisms = "gqa:2,mha,mqa";
   assert_refused(&options, "you may append to it");
 }
@@ -182,7 +181,7 @@ static void results_agree_with_the_models(void **state) {
   (void)state;
   ch_comparison comparison;
   ch_error error = {0};
-  ch_compare_settings options = small("whole"); /* exists from the previous test, or is created now */
+  ch_compare_settings options = small("whole"); /* an earlier test may have created it */
   watch w = {0};
   assert_int_equal(compare(&options, &w, &comparison, &error), CH_OK);
   assert_int_equal(comparison.count, 2);

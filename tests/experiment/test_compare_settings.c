@@ -18,7 +18,7 @@ static void other_options_in_the_same_directory_are_refused_by_name(void **state
   assert_refused(&options, "with parameters 60000, but this command has its default");
   options = small("whole");
   options.lineup.mechanisms = "mha,gqa";
-  assert_refused(&options, "with mechanisms \"mha,mqa\", but this command has \"mha,gqa\"");
+  assert_refused(&options, "with mechanisms mha,mqa, but this command has mha,gqa");
   options = small("whole");
   options.training.seed = 2;
   assert_refused(&options, "seed 1");
@@ -39,14 +39,14 @@ static void other_options_in_the_same_directory_are_refused_by_name(void **state
   ch_arena_free(&comparison.arena);
 }
 
-/* Returns the settings of comparisons from before there was more than one parametrisation. */
+/* Returns the settings of comparisons of earlier versions, which had one parametrisation. */
 static ch_compare_settings earlier(const char *out) {
   ch_compare_settings options = small(out);
   options.lineup.parametrization = CH_PARAMETRIZATION_STANDARD;
   return options;
 }
 
-/* Comparisons of earlier versions lack some settings: these had their defaults. */
+/* Comparisons of earlier versions lack some settings, which had their defaults. */
 static void settings_that_came_later_had_their_defaults(void **state) {
   (void)state;
   ch_comparison comparison;
@@ -68,7 +68,7 @@ static void settings_that_came_later_had_their_defaults(void **state) {
     if (i == 1) options.lineup.match = CH_MATCH_ACTIVE;
     if (i == 2) options.training.type = CH_PRECISION_BF16;
     if (i == 3) options.training.warmup = 2;
-    assert_refused(&options, i == 2 ? "with type its default, but this command has \"bf16\""
+    assert_refused(&options, i == 2 ? "with type its default, but this command has bf16"
                                     : "its default, but this command has");
   }
   options = earlier("earlier");
@@ -76,7 +76,7 @@ static void settings_that_came_later_had_their_defaults(void **state) {
   if (compare(&options, &same, &comparison, &error) != CH_OK) fail_msg("%s", error.message);
   assert_int_equal(same.steps, 0);
   ch_arena_free(&comparison.arena);
-  /* And now the file has them. */
+  /* The continued comparison has added them to the file. */
   json_decref(kept);
   kept = json_load_file(path, 0, NULL);
   assert_string_equal(json_string_value(json_object_get(kept, "--dtype")), "f32");
@@ -108,12 +108,12 @@ static void config_files_take_part(void **state) {
   assert_in_range(model->parameters, 59700, 60300);
   assert_int_equal(model->cache_elements_per_token, 3 * 2 * 2 * 12);
   ch_arena_free(&comparison.arena);
-  /* Repeating the command continues the same comparison: nothing is trained twice. */
+  /* Repeating the command continues the comparison, so nothing is trained twice. */
   watch again = {0};
   if (compare(&options, &again, &comparison, &error) != CH_OK) fail_msg("%s", error.message);
   assert_int_equal(again.steps, 0);
   ch_arena_free(&comparison.arena);
-  /* The file is one of the settings. */
+  /* The contents of the config file are a setting too. */
   char changed[sizeof config];
   memcpy(changed, config, sizeof config);
   *strstr(changed, "48") = '5';
@@ -149,7 +149,7 @@ static void bad_input_is_refused_in_a_sentence(void **state) {
   options = small("bad");
   options.lineup.parameters = 3000;
   assert_refused(&options, "parameters 3.0 k is too small");
-  options = small("text.txt"); /* a file is in the way */
+  options = small("text.txt"); /* the output directory is an existing file */
   assert_refused(&options, "text.txt");
   options = small("bad");
   options.rates.lr = -1;

@@ -55,8 +55,8 @@ static void lookup_tables_have_a_quarter_of_the_width(void **state) {
   }
 }
 
-/* Checks the elements in a layer's cache for the names that are modules, with 8 heads of d = 16 in a width of
-   128. tests/attention/mechanisms has those of mechanisms. */
+/* Checks the elements in a layer's cache for the names of modules, with 8 heads of d = 16 in a width of 128.
+   tests/attention/mechanisms checks those of mechanisms. */
 static void every_module_makes_a_model_of_its_cache(void **state) {
   (void)state;
   static const struct {
@@ -90,11 +90,12 @@ static void every_module_makes_a_model_of_its_cache(void **state) {
   }
 }
 
-/* The latent has a quarter of all heads' dims; from 16 heads on, DeepSeek-V2's 4 d. */
+/* The latent has a quarter of the columns of all heads or, from 16 heads on, DeepSeek-V2's 4 d. */
 static void latents_compress_any_number_of_heads(void **state) {
   (void)state;
+  /* heads, columns of a head, columns of the latent */
   static const int64_t cases[][3] = {{1, 64, 16},  {2, 64, 32},    {3, 6, 5},      {4, 64, 64},
-                                     {8, 64, 128}, {16, 128, 512}, {128, 128, 512}}; /* H, d, c */
+                                     {8, 64, 128}, {16, 128, 512}, {128, 128, 512}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     ch_config config = base(1000000, 512);
     ch_error error = {0};
@@ -129,8 +130,7 @@ static void modules_come_with_their_names(void **state) {
   assert_true(config.attention.knocking.type == CH_KNOCKING_MLP && config.attention.knocking.on == CH_ON_V);
 }
 
-/* Returns the share of attention's parameters, as `info` counts them, that a name saves against the mechanism
-   alone. */
+/* Returns the share of attention's parameters that the name `shared` saves compared with `mechanism`. */
 static double saving(const char *mechanism, const char *shared, int64_t layers) {
   ch_config config[2];
   int64_t counted[2];
@@ -180,7 +180,7 @@ static void sharing_saves_what_the_papers_do(void **state) {
   }
 }
 
-/* At any depth, the four ways that share all of attention save the same, up to the rounding of ranks. */
+/* At any depth, the schemes that share all of attention save equally many parameters, up to the rounding of ranks. */
 static void sharing_saves_the_same_at_any_depth(void **state) {
   (void)state;
   static const char *const names[] = {"sequential", "repeat", "low-rank", "masa-common"};
@@ -230,7 +230,7 @@ static void assert_refused(const char *name, const char *part) {
   if (!strstr(error.message, part)) fail_msg("'%s' gave: %s", name, error.message);
 }
 
-/* Exclusive contexts need a value for every token and head. The name "xsa" is used alone or after a plus. */
+/* Exclusive attention needs a value for every token and head. The name "xsa" is used alone or after a plus. */
 static void exclusive_attention_is_added_to_a_mechanism(void **state) {
   (void)state;
   static const char *const names[] = {"xsa", "gqa:2+xsa", "gated+xsa", "moh+xsa+moe"};
@@ -247,8 +247,8 @@ static void exclusive_attention_is_added_to_a_mechanism(void **state) {
   assert_non_null(strstr(error.message, "\"mla\""));
 }
 
-/* The name says which of eight layers have full attention. The number gives the window; without one it is a
-   quarter of a text. */
+/* The name decides which of eight layers have full attention. The number is the window, by default a quarter of the
+   context. */
 static void windows_are_added_to_a_mechanism(void **state) {
   (void)state;
   static const struct {
@@ -293,10 +293,10 @@ static void unknown_names_get_the_nearest_known_one(void **state) {
 
 static void sharing_stands_behind_one_mechanism(void **state) {
   (void)state;
-  assert_refused("masa-qkvo+mfa", "must be a mechanism, a plus and what its layers share");
-  assert_refused("mfa+gqa", "must be a mechanism, a plus and what its layers share");
-  assert_refused("mha+masa-qkvo+repeat", "must be a mechanism, a plus and what its layers share");
-  assert_refused("moe+mfa", "must be a mechanism, a plus and what its layers share, or experts");
+  assert_refused("masa-qkvo+mfa", "must be a mechanism, and after plus signs a sharing scheme");
+  assert_refused("mfa+gqa", "must be a mechanism, and after plus signs a sharing scheme");
+  assert_refused("mha+masa-qkvo+repeat", "must be a mechanism, and after plus signs a sharing scheme");
+  assert_refused("moe+mfa", "must be a mechanism, and after plus signs a sharing scheme, experts");
   assert_refused("mfa+moe+moe", "each once");
   assert_refused("gqa+xsa+xsa", "each once");
   assert_refused("mfa+moe:0", "whole number of experts");
@@ -315,7 +315,7 @@ static ch_config applied(const char *name) {
   return config;
 }
 
-/* In the KHA paper's models 4 of 64 and 8 of 128 experts are active, balanced by its updated strategy. */
+/* In the KHA paper's models 4 of 64 or 8 of 128 experts are active, and its updated strategy balances their loads. */
 static void experts_are_added_to_any_mechanism(void **state) {
   (void)state;
   static const struct {
@@ -382,7 +382,7 @@ static void shapes_are_valid_and_near_their_size_for_any_number_of_parameters(vo
     assert_int_equal(config.num_attention_heads * config.head_dim, config.hidden_size);
     assert_int_equal(config.head_dim % 2, 0);
     assert_int_equal(ch_count_parameters(&config, CH_COUNT_ALL, &count, &error), CH_OK);
-    /* The usual FFN brings the model into the target's neighbourhood; the rest is the FFN's to match. */
+    /* The usual FFN brings the model near the target; matching the FFN's width does the rest. */
     if (target > 300000) assert_in_range(count, target * 2 / 3, target * 3 / 2);
   }
 }
@@ -438,14 +438,21 @@ static void sizes_follow_a_cache(void **state) {
   (void)state;
   static const struct {
     const char *name;
-    int64_t per_layer, elements; /* requested; resulting, or 0 if refused */
+    int64_t per_layer, elements; /* requested elements, and resulting ones; 0: refused */
     const char *said;
-  } cases[] = {
-      {"gqa", 64, 64, NULL},           {"gqa", 80, 64, NULL},      {"gqa", 300, 256, NULL},
-      {"gqa:4", 128, 128, NULL},       {"gqa:4", 64, 0, "it has"}, {"mla", 100, 100, NULL},
-      {"mla+masa-qkvo", 90, 90, NULL}, {"mha", 256, 256, NULL},    {"mha", 128, 0, "mha cannot have"},
-      {"gqa", 20, 0, "possible are"},  {"mqa", 256, 0, "it has"},  {"mea", 64, 64, NULL},
-      {"gqq", 64, 0, "did you mean"}};
+  } cases[] = {{"gqa", 64, 64, NULL},
+               {"gqa", 80, 64, NULL},
+               {"gqa", 300, 256, NULL},
+               {"gqa:4", 128, 128, NULL},
+               {"gqa:4", 64, 0, "its size is"},
+               {"mla", 100, 100, NULL},
+               {"mla+masa-qkvo", 90, 90, NULL},
+               {"mha", 256, 256, NULL},
+               {"mha", 128, 0, "mha cannot have"},
+               {"gqa", 20, 0, "possible sizes"},
+               {"mqa", 256, 0, "its size is"},
+               {"mea", 64, 64, NULL},
+               {"gqq", 64, 0, "did you mean"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     ch_config config;
     ch_error error = {0};
@@ -462,7 +469,7 @@ static void sizes_follow_a_cache(void **state) {
   ch_shape_wishes wishes = {.params = 1000000, .vocab = 512, .context = 64, .layers = 3, .hidden = 128};
   assert_int_equal(ch_base_shape(&wishes, &config, &error), CH_OK);
   assert_int_equal(ch_preset_apply_cache("gqa", 60, &config, &error), CH_ERROR_ARGUMENT);
-  assert_non_null(strstr(error.message, "possible are 96, 192, 384, 768;"));
+  assert_non_null(strstr(error.message, "possible sizes are 96, 192, 384, 768;"));
 }
 
 int main(void) {

@@ -1,4 +1,4 @@
-/* Tests sets of images from directories and files: roles, splits, sets that do not fit, augmentation. */
+/* Tests sets of images from directories and files: roles, splits, sets that do not fit the model, augmentation. */
 #include "images_testing.h"
 
 #include "base/random.h"
@@ -26,7 +26,7 @@ static void directories_train_on_some_files_and_validate_on_others(void **state)
   ch_image_set_close(set);
 }
 
-/* Image i has i % 256 in its pixels. */
+/* Tests splits of one file, whose image i has the pixel i % 256. */
 static void one_file_is_divided_evenly_and_completely(void **state) {
   (void)state;
   new_directory();
@@ -139,8 +139,8 @@ static void what_makes_no_set_is_refused(void **state) {
   assert_refused(ch_image_set_fit(set, 3, 32, 4, &failure),
                  "image 4 has label 4, but the model's \"num_classes\" is 4");
   must(ch_image_set_fit(set, 3, 32, 5, &failure));
-  must(ch_image_set_fit(set, 3, 64, 5, &failure)); /* each pixel twice */
-  assert_refused(ch_image_set_fit(set, 3, 48, 5, &failure), "or a whole multiple of it");
+  must(ch_image_set_fit(set, 3, 64, 5, &failure)); /* each pixel twice in both directions */
+  assert_refused(ch_image_set_fit(set, 3, 48, 5, &failure), "a multiple of the images' side");
   ch_image_set_close(set);
   size_t size;
   unsigned char *images = make_idx_images(5, 6, &size);
@@ -155,7 +155,7 @@ static void what_makes_no_set_is_refused(void **state) {
 
 enum { SIZE = 6, CHANNELS = 2, COUNT = CHANNELS * SIZE * SIZE };
 
-/* Finds the shift and mirror that turn x into `seen`, by trying all. Returns false if there are none. */
+/* Finds the shift and mirroring that turn x into `seen`, by trying all. Returns false if there are none. */
 static bool explain(const unsigned char *x, const float *seen, int crop, int *down, int *right,
                     bool *mirror) {
   for (int variant = 0; variant < 2 * (2 * crop + 1) * (2 * crop + 1); variant++) {
@@ -205,7 +205,7 @@ static void without_augmentation_images_stay_as_they_are(void **state) {
   assert_true(plain[0] == -1 && plain[1] > 0.999999f && plain[1] < 1.000001f);
 }
 
-/* The result is as if the file had the larger image. */
+/* The result must be that of the larger image. */
 static void enlarged_images_have_every_pixel_several_times(void **state) {
   (void)state;
   enum { TIMES = 3, SIDE = TIMES * SIZE };

@@ -24,9 +24,9 @@ typedef struct browser {
   int last_id;
   char profile[64];
   char session[80];
-  char *buffer; /* read but not yet used */
+  char *buffer; /* bytes that were read and not yet parsed */
   size_t used, room;
-  json_t *events; /* all that came, oldest first */
+  json_t *events; /* received events, oldest first */
 } browser;
 
 /* Returns the path of a Chromium, or NULL if there is none. */
@@ -43,7 +43,7 @@ static void browser_become(const char *path, const char *profile, int in, int ou
   char directory[96];
   snprintf(directory, sizeof directory, "--user-data-dir=%s", profile);
   setpgid(0, 0);
-  /* Out of the way of 3 and 4 first. */
+  /* Descriptors 3 and 4 may be in use, so the pipes move away from them first. */
   in = fcntl(in, F_DUPFD, 10);
   out = fcntl(out, F_DUPFD, 10);
   int nowhere = open("/dev/null", O_RDWR);

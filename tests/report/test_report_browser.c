@@ -213,7 +213,7 @@ static void curves_end_in_their_names_which_do_not_overlap(void **state) {
                      "(() => { const tops = [...document.querySelectorAll('#loss-heading ~ .plot .ends "
                      "text')].map((t) => t.getBoundingClientRect().top).sort((a, b) => a - b);"
                      " return Math.min(...tops.slice(1).map((top, i) => top - tops[i])); })()") >= 12);
-  /* The range of the seeds is to be seen: an area that nothing clips away. */
+  /* The range of the seeds is visible: an area that is not clipped. */
   assert_true(browser_number(&chromium,
                              "(() => { const area = document.querySelector('#loss-heading ~ .plot .mark-area "
                              "path').getBoundingClientRect(), group = "
@@ -341,8 +341,8 @@ static void heatmaps_are_saved_with_their_pictures(void **state) {
   assert_non_null(strstr(text, "v_knock.gate"));
   free(text);
   text = saved("heat", "CSV");
-  assert_non_null(
-      strstr(text, "matrix,row,column,value\r\nlayer 0: v_knock.up,0,0,1.5\r\n")); /* not clipped */
+  /* Values are not clipped. */
+  assert_non_null(strstr(text, "matrix,row,column,value\r\nlayer 0: v_knock.up,0,0,1.5\r\n"));
   assert_non_null(strstr(text, "\r\nlayer 0: v_knock.gate,1,1,1\r\n"));
   free(text);
 }
@@ -379,7 +379,7 @@ static void keys_hide_curves_and_open_tables(void **state) {
   json_decref(browser_value(&chromium, "document.querySelector('#loss-heading ~ .controls input').focus()"));
   browser_key(&chromium, " ", 32, " ");
   json_decref(browser_value(&chromium, "new Promise((f) => setTimeout(f, 200))"));
-  assert_float_equal(browser_number(&chromium, lines), before - 1, 0); /* the validation of one model */
+  assert_float_equal(browser_number(&chromium, lines), before - 1, 0); /* one model's validation is hidden */
   json_decref(browser_value(
       &chromium,
       "document.querySelector('#quality-heading').closest('.figure').querySelector('summary').focus()"));
@@ -412,7 +412,7 @@ static void screen_readers_find_a_name_for_everything(void **state) {
     images += strncmp(role, "im", 2) == 0 && strstr(name, "The table below has the numbers.") != NULL;
     buttons += strcmp(role, "button") == 0;
     if (strstr(role, "graphics") || strstr(role, "Graphics"))
-      fail_msg("%s", json_dumps(node, JSON_COMPACT)); /* what Vega draws is one image with a name */
+      fail_msg("%s", json_dumps(node, JSON_COMPACT)); /* Vega's drawing must be one image with a name */
   }
   assert_int_equal(images, 8);
   assert_int_equal(buttons, 16);

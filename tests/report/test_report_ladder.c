@@ -1,4 +1,4 @@
-/* Tests the tables of a ladder: what they print for laws that the losses hardly constrain. */
+/* Tests the tables of a ladder for laws that the losses hardly constrain. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

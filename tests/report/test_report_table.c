@@ -44,8 +44,8 @@ static void the_table_is_aligned_and_sorted_with_the_best_marked(void **state) {
       "gqa:2  grouped-query attention: query heads share key-value heads; key-value heads: 2\n"
       "mqa    multi-query attention: one key-value head for all query heads\n"
       "\n"
-      "* best of its column. The rule: of the losses at most 1 % above the lowest, the smallest "
-      "cache; of smaller caches, the lowest loss.\n"
+      "* best of its column. The rule: of the models with a loss at most 1 % above the lowest, take "
+      "the one with the smallest cache; at each smaller cache, the lowest loss.\n"
       "Equal (by parameters): parameters 1.0 M, tokens 2.0 M. Different: training time 2m04s to "
       "2m21s, cache elements per token 128 to 1.0 k.\n" LOOSE);
   ch_text_free(&text);
@@ -214,8 +214,9 @@ static void images_are_compared_by_their_accuracies(void **state) {
       "gqa:2  grouped-query attention: query heads share key-value heads; key-value heads: 2\n"
       "mqa    multi-query attention: one key-value head for all query heads\n"
       "\n"
-      "* best of its column. The rule: of the top-1 accuracies at most 1 point below the highest, the fewest "
-      "parameters of attention.\n"
+      "* best of its column. The rule: of the models with a top-1 accuracy at most 1 point below the "
+      "highest, take "
+      "the one with the fewest parameters of attention.\n"
       "Equal (by parameters): parameters 1.0 M, images 2.0 M. Different: training time 2m04s to "
       "2m21s.\n" LOOSE);
   ch_text_free(&text);
@@ -286,7 +287,7 @@ static void one_model_or_none_is_no_comparison(void **state) {
   ch_arena_free(&comparison.arena);
 }
 
-/* Gives the sample three seeds, whose effect is partly common to all models and partly each model's own. */
+/* Gives the sample three seeds. A seed's effect has a part common to all models and a part of each model. */
 static void give_seeds(ch_comparison *comparison, double deviation) {
   static const double common[] = {0, 0.05, -0.02},
                       own[4][3] = {{0, 0, 0}, {0, -1, 1}, {1, 0, -1}, {-1, 1, 0}};
@@ -326,7 +327,7 @@ static void with_seeds_the_answer_comes_first_and_intervals_follow(void **state)
       "Smaller caches: mqa at 256 bytes (1.6 to 1.8 % behind).\n"
       "Larger caches: mha at 2,048 bytes (the best), gqa:4 at 1,024 bytes (0.2 to 0.3 % behind).\n\n";
   assert_int_equal(strncmp(text, take, sizeof take - 1), 0);
-  assert_part(text, "\nBehind the best, as a share of its loss: mha 0 %, gqa:4 0.2 to 0.3 %, gqa:2 0.6 to "
+  assert_part(text, "\nLoss above the best, 95 % interval: mha 0 %, gqa:4 0.2 to 0.3 %, gqa:2 0.6 to "
                     "0.8 %, mqa 1.6 to 1.8 %.\n");
   assert_part(text, "\nMore training closes these gaps: at most ");
   assert_part(text, " more tokens for gqa:4, at most "); /* mha has none */
@@ -335,7 +336,7 @@ static void with_seeds_the_answer_comes_first_and_intervals_follow(void **state)
               "moves the loss of a run by about 0.0010 (standard deviation, 6 degrees of freedom).\n");
   free(text);
   ch_arena_free(&comparison.arena);
-  /* With ten times the noise there is an answer too, with its risk. */
+  /* Ten times the noise still gives an answer, with its risk. */
   sample_comparison(&comparison, 4);
   give_seeds(&comparison, 0.01);
   text = table_of(&comparison);
@@ -369,12 +370,12 @@ static void assert_page(double cache_budget, const char *words, const char *othe
 static void the_page_says_what_the_text_says(void **state) {
   (void)state;
   assert_page(0, " more tokens for gqa:4, at most ", NULL);
-  assert_page(0, "The line joins the choices, which have a ring.", NULL);
-  assert_page(300, "The choice has a ring.", "The line joins");
+  assert_page(0, "Rings mark the choices, and a line joins them.", NULL);
+  assert_page(300, "A ring marks the choice.", "a line joins");
   assert_page(300, "Take mqa: 256 bytes of cache per token (budget 300), 1.6 to 1.8 % behind the best of 4",
               NULL);
   assert_page(100, "No model fits 100 bytes of cache per token: the smallest, mqa, needs 256.",
-              " has a ring.");
+              "A ring marks");
 }
 
 static void numbers_are_grouped_by_thousands(void **state) {

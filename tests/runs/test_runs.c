@@ -94,7 +94,7 @@ static void a_run_is_read_as_it_was_written(void **state) {
   assert_int_equal(json_integer_value(json_object_get(json_object_get(object, "results"), "spikes")), 2);
   json_decref(object);
   ch_run_list_free(all);
-  /* Numbers go on where they were. */
+  /* A run with another start gets the next number. */
   run.started = "later";
   assert_ok(ch_runs_put(runs, &run, &again, &failure));
   assert_int_equal(again, id + 1);
@@ -251,7 +251,7 @@ static void files_that_hold_no_runs_are_refused(void **state) {
   assert_int_equal(sqlite3_exec(other, "CREATE TABLE a (b)", NULL, NULL, NULL), SQLITE_OK);
   sqlite3_close(other);
   assert_not_opened(in_root("other.sqlite"), CH_RUNS_CREATE, "of another program");
-  /* Ours by its marks, with something added. */
+  /* The file has our marks and an added trigger. */
   ch_runs_close(open_runs(in_root("added.sqlite")));
   assert_int_equal(sqlite3_open(in_root("added.sqlite"), &other), SQLITE_OK);
   assert_int_equal(sqlite3_exec(other, "CREATE TRIGGER t AFTER INSERT ON runs BEGIN DELETE FROM runs; END",
@@ -344,7 +344,7 @@ static void a_training_run_is_collected_from_its_directory(void **state) {
   ch_trainer_free(trainer);
   ch_error error = {0};
   assert_int_equal(ch_collect_run(root, &(ch_run_labels){0}, &arena, &run, &error), CH_ERROR_IO);
-  assert_non_null(strstr(error.message, "a run's directory has a log"));
+  assert_non_null(strstr(error.message, "give the directory of a training run"));
   ch_arena_free(&arena);
 }
 

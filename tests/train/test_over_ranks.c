@@ -15,22 +15,20 @@ typedef struct job {
   ch_train_options options;
   int64_t steps;
   bool evaluates;
-  const char *resume, *save; /* files, or NULL */
-  /* In step `failing_step` on rank `failing_rank`: */
-  int failing_rank;
-  int64_t failing_step;
-  bool text_ends, weight_is_nan;
-  int asks_before_stop; /* NOT_AT_ALL: never asks to stop */
+  const char *resume, *save;     /* paths of checkpoints, or NULL */
+  int failing_rank;              /* rank of the failure */
+  int64_t failing_step;          /* step of the failure */
+  bool text_ends, weight_is_nan; /* kinds of failure */
+  int asks_before_stop;          /* calls of the stop test before it returns true; NOT_AT_ALL: never */
   ch_status expected;
-  /* Results: */
   ch_trainer *trainers[MOST_RANKS];
   ch_step_report reports[MOST_RANKS];
   ch_status status[MOST_RANKS];
-  double sent[MOST_RANKS], formula[MOST_RANKS]; /* bytes, in all steps */
+  double sent[MOST_RANKS], formula[MOST_RANKS]; /* bytes sent in all steps, and by the formula */
   ch_error errors[MOST_RANKS];
 } job;
 
-/* The text of one rank, and when it asks to stop. */
+/* The text of one rank, and its stop test. */
 typedef struct rank_place {
   job *job;
   int rank;
@@ -73,7 +71,7 @@ static double bytes_of_shards(const ch_shards *shards, int64_t micro_batches) {
     bytes += others * rows * (double)table->own;
     if (table->trained) bytes += own * rows * (double)(table->columns - table->own);
   }
-  /* Squares of its columns, for the norm. */
+  /* The norm needs the squares of its columns. */
   return bytes + (double)((shards->set->ranks - 1) * shards->set->squares_each) * (double)sizeof(double);
 }
 
@@ -177,7 +175,7 @@ static void assert_same_pieces(const job *over, int ranks, const ch_trainer *alo
   }
 }
 
-/* Checks that the weights in the graphs of a rank are those of one process, whole or rounded. */
+/* Checks that the weights that a rank's graphs read are those of one process, exact or rounded. */
 static void assert_same_weights(const ch_trainer *rank, const ch_trainer *alone) {
   for (int p = 0; p < alone->params.count; p++) {
     const ch_tensor *weight = &rank->set.weights[p], *whole = &alone->set.weights[p];
@@ -290,7 +288,7 @@ static void with_experts(void **state) {
 
 static ch_config config_with_gates(void) {
   ch_config config = preset_config("egmla");
-  config.attention.gate_embedding_dim = 13; /* which no number of ranks divides */
+  config.attention.gate_embedding_dim = 13; /* no number of ranks divides it */
   return config;
 }
 
@@ -307,7 +305,7 @@ static void assert_about(size_t bytes, double expected, size_t slack) {
     fail_msg("%zu bytes where about %.0f were expected", bytes, expected);
 }
 
-/* Checks that a rank's moments and master weights shrink as 1 / n, and with them all of a divided table. */
+/* Checks that a rank's moments, master weights and all of a divided table shrink as 1 / n. */
 static void check_memory(ch_dtype dtype, int ranks) {
   ch_config config = config_with_gates();
   config.tie_word_embeddings = false;
@@ -365,8 +363,7 @@ static void with_lookup_tables_divided_by_columns_or_whole(void **state) {
       options.whole_tables = whole;
       options.documents = ranks == 3;
       check_over(ranks, "gates", &config, &options);
-      config.attention.gate_embedding_dim =
-          ranks == 2 ? 3 : 16; /* fewer columns than ranks; as many for each */
+      config.attention.gate_embedding_dim = ranks == 3 ? 16 : 3;
       options.dtype = CH_BF16;
       options.sequence = 64 < config.max_position_embeddings ? 64 : config.max_position_embeddings;
       check_over(ranks, "gates in BF16", &config, &options);
@@ -378,7 +375,7 @@ static void as_many_bytes_travel_as_the_formula_says(void **state) {
   for (int i = 0; i < 6; i++) {
     int ranks = 2 + i / 2;
     ch_config config = i % 2 ? config_with_gates() : test_config();
-    config.intermediate_size = 256; /* so that gradients outweigh what ranks agree on */
+    config.intermediate_size = 256; /* gradients outweigh the messages of agreements */
     ch_train_options options = ranks_options(12, 1);
     job over = job_of("traffic", &config, &options);
     run_ranks(ranks, train_rank, &over);

@@ -1,5 +1,5 @@
-/* Writing answers: many texts at a time through one session, each until a stop string, an end token or its last
- * token. */
+/* Writes answers, many texts at a time through one session, each until a stop string, an end token or the limit of
+ * tokens. */
 #define _GNU_SOURCE
 #include "eval/tasks/generate_answers.h"
 
@@ -13,17 +13,14 @@
 
 static const int64_t most_cache_bytes = (int64_t)1 << 29;
 
-struct writing;
-
 /* An answer that is being written. */
 typedef struct answer {
   struct answer_writer *all;
   ch_ids ids;
-  size_t seen; /* ids that `text` has */
-  /* of the answer alone, as the harness decodes it: the question has no part in it */
-  ch_decode_stream stream;
-  ch_text text; /* special tokens included */
-  bool failed;  /* for memory */
+  size_t seen;             /* ids already decoded into `text` */
+  ch_decode_stream stream; /* decoder of the answer alone, without the question, as in the harness */
+  ch_text text;            /* decoded text, with special tokens */
+  bool failed;             /* true if memory ran out */
 } answer;
 
 /* All answers. */
@@ -31,7 +28,7 @@ typedef struct answer_writer {
   ch_task_evaluation *e;
   const ch_tokenizer *tokenizer;
   const ch_evaluate_settings *settings;
-  const char **stops; /* [stop_count] those of the task, then the end token's text */
+  const char **stops; /* [stop_count]: the task's stop strings, then the end token's text */
   int stop_count;
   size_t longest_stop;
   int32_t ends[CH_MAX_END_TOKENS];
@@ -39,10 +36,10 @@ typedef struct answer_writer {
   answer *answers; /* [items] */
   ch_batch_text *asked;
   ch_generation_text *texts;
-  int64_t done, total, reading; /* tokens: of finished parts, of all; of the prompt that is being read */
-  bool stopped;                 /* progress returned false, or another rank has failed */
-  ch_shared_work shared;        /* items over ranks */
-  int64_t own;                  /* items of this one, of which texts [own] are */
+  int64_t done, total, reading; /* tokens of finished parts, of all, and read of the current prompt */
+  bool stopped;                 /* true if progress returned false or another rank failed */
+  ch_shared_work shared;        /* division of items over ranks */
+  int64_t own;                  /* items of this rank: the length of `texts` */
 } answer_writer;
 
 /* --- while it runs ------------------------------------------------------------------------------------------- */
@@ -54,7 +51,7 @@ static bool goes_on(answer_writer *w) {
   return !w->stopped;
 }
 
-/* Notes the progress of a prompt; also called within its passes. */
+/* Records the progress of a prompt. It is also called within passes. */
 static bool note_prompt(int64_t done, int64_t total, void *user) {
   answer_writer *w = user;
   w->reading = done < total ? done : 0;
@@ -62,14 +59,14 @@ static bool note_prompt(int64_t done, int64_t total, void *user) {
   return goes_on(w);
 }
 
-/* Adds the text of ids that came; false when out of memory. */
+/* Decodes new ids and appends their text. Returns false when out of memory. */
 static bool read_answer_ids(answer *a) {
   const ch_tokenizer *tokenizer = a->all->tokenizer;
   for (; a->seen < a->ids.size; a->seen++) {
     size_t size;
     int32_t id = a->ids.data[a->seen];
     a->all->done++;
-    if (!ch_tokenizer_piece(tokenizer, id, &size)) continue; /* of a padded vocabulary */
+    if (!ch_tokenizer_piece(tokenizer, id, &size)) continue; /* an id of a padded vocabulary */
     if (ch_decode_next(tokenizer, &a->stream, id, false, &a->text, NULL) != CH_OK) return false;
   }
   return !a->text.failed;
@@ -91,7 +88,7 @@ static bool look_for_stops(const char *piece, size_t size, void *user) {
   return !a->failed && goes_on(a->all) && !has_stop(a->all, &a->text, before > reach ? before - reach : 0);
 }
 
-/* --- what came of it ----------------------------------------------------------------------------------------- */
+/* --- results ------------------------------------------------------------------------------------------------- */
 
 /* Decodes the ids that the tokenizer knows, without special tokens. */
 static ch_status decode(const answer_writer *w, const answer *a, ch_text *text, ch_error *error) {
@@ -101,7 +98,7 @@ static ch_status decode(const answer_writer *w, const answer *a, ch_text *text, 
     if (ch_tokenizer_piece(w->tokenizer, a->ids.data[i], &size)) a->ids.data[kept++] = a->ids.data[i];
   ch_status status = ch_tokenizer_put_text(w->tokenizer, a->ids.data, kept, true, &raw, error);
   for (size_t i = 0; i < raw.size; i++)
-    if (raw.data[i] == 0) raw.data[i] = '\n'; /* no text has it */
+    if (raw.data[i] == 0) raw.data[i] = '\n'; /* texts are NUL-terminated */
   if (status == CH_OK) ch_put_valid_utf8(text, raw.data ? raw.data : "", raw.size);
   ch_text_put(text, "", 1);
   if (status == CH_OK && (raw.failed || text->failed)) status = ch_no_memory(error);
@@ -160,8 +157,7 @@ static ch_status judge_all(ch_task_evaluation *e, ch_error *error) {
 
 /* --- asking -------------------------------------------------------------------------------------------------- */
 
-/* Finds stop strings and the tokens that end an answer, from the model's files and the tokenizer. A beginning
- * token is not one of them. */
+/* Finds stop strings and the tokens that end an answer, from the task, the model's files and the tokenizer. */
 static ch_status find_ends(answer_writer *w, const ch_model *model, ch_error *error) {
   const ch_answer_rules *rules = &w->e->task->answers;
   int32_t eos = ch_tokenizer_eos(w->tokenizer), ids[CH_MAX_END_TOKENS];

@@ -124,7 +124,7 @@ static void read_metrics(ch_task_reader *r, ch_task *task) {
     if (json_object_get(task->root, others[i])) ch_task_wrong(r, others[i], "is for generate_until only");
   static const char *const known[] = {
       "acc", "acc_norm", "perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte"};
-  static const unsigned fit[] = {1 | 2 | 4, 1 | 2, 4, 8, 8, 8}; /* bit i: of output i */
+  static const unsigned fit[] = {1 | 2 | 4, 1 | 2, 4, 8, 8, 8}; /* bit i: output i has the metric */
   const json_t *names = ch_task_names(r, task->root, "metrics", true);
   for (size_t i = 0; i < json_array_size(names); i++) {
     const char *name = json_string_value(json_array_get(names, i));
@@ -169,7 +169,7 @@ static void read_fewshot(ch_task_reader *r, ch_task *task) {
       ch_task_wrong(r, "samples", "must be a list of objects");
 }
 
-/* Refuses features of the harness that this program lacks. */
+/* Rejects features of the harness that this program lacks. */
 static void refuse_others(ch_task_reader *r, const json_t *root) {
   static const char *const functions[] = {"process_docs", "process_results"};
   for (int i = 0; i < 2; i++)
@@ -274,10 +274,10 @@ static ch_status unknown(const char *name, ch_error *error) {
   const char *near = ch_nearest_name(name, names);
   return ch_fail(error, CH_ERROR_ARGUMENT,
                  "unknown task %.80s%s%s%s; to use your own, give a file whose name ends in .json", name,
-                 near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+                 near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
 }
 
-/* Returns true if a built-in description goes by the name: its own, or one of its "also". */
+/* Returns true if a built-in description has the name, as its own or in its "also". */
 static bool goes_by(const ch_embedded_text *builtin, const char *name) {
   if (strcmp(builtin->name, name) == 0) return true;
   json_t *root = json_loads((const char *)builtin->text, 0, NULL), *other;

@@ -1,4 +1,4 @@
-/* Groups the runs of a comparison by mechanism: means and spreads over seeds, and differences with their
+/* Groups the runs of a comparison by mechanism, and computes means and spreads over seeds and differences with their
  * confidence. laws/best.c and laws/block_means.c have the statistics; decision.c chooses. */
 #include "experiment/findings/summary.h"
 
@@ -16,7 +16,7 @@ static ch_group *find_group(ch_summary *summary, const char *name) {
   return NULL;
 }
 
-/* Returns true if a run's loss is above that of guessing, the logarithm of the vocabulary. */
+/* Returns true if a run's loss is above 1.05 times that of guessing, the logarithm of the vocabulary, or not finite. */
 static bool has_diverged(const ch_group *group, const ch_comparison_data *data) {
   static const double beyond_guessing = 1.05;
   const double most =
@@ -31,7 +31,7 @@ static bool is_better(const ch_group *a, const ch_group *b) {
   return a->runs[0]->images ? a->quality > b->quality : a->quality < b->quality;
 }
 
-/* Sorts the groups, the best first. Equal ones stay in order. */
+/* Sorts the groups, the best first. Equal groups keep their order. */
 static void sort(ch_summary *summary) {
   for (int i = 1; i < summary->count; i++) {
     ch_group group = summary->groups[i];
@@ -56,7 +56,7 @@ static int common_seeds(const ch_group *a, const ch_group *b) {
   return count;
 }
 
-/* Fits the runs with mechanisms as groups and seeds as blocks. Less is better, so accuracies are negated. */
+/* Fits the runs, with mechanisms as groups and seeds as blocks. Less is better in a fit, so accuracies are negated. */
 static ch_status fit_runs(ch_summary *summary, ch_block_means *fit, ch_error *error) {
   int count = 0, blocks = 0;
   for (int g = 0; g < summary->compared; g++) count += summary->groups[g].count;
@@ -76,8 +76,8 @@ static ch_status fit_runs(ch_summary *summary, ch_block_means *fit, ch_error *er
   return ch_fit_block_means(values, count, summary->compared, blocks, &summary->arena, fit, error);
 }
 
-/* Returns the error level of the intervals. When seeds are added until the risk is small, every number of
- * seeds is a look, and the errors of all looks add up to 5 %. */
+/* Returns the error level of the intervals. If seeds are added until the risk is small, every number of seeds is a
+ * look, and the errors of all looks sum to 5 %. */
 static double error_of(const ch_comparison *comparison, int seeds) {
   if (!comparison->until_decided) return 0.05;
   double first = fmax(2, (double)comparison->training.seeds), now = fmax(first, seeds);
@@ -89,18 +89,18 @@ static void fill_differences(ch_summary *summary, const ch_block_means *fit, con
   for (int a = 0; a < count; a++)
     for (int b = 0; b < count; b++) {
       bool both = a < summary->compared && b < summary->compared;
-      double chance = both ? best->tie[a * summary->compared + b] : INFINITY;
+      double chance = both ? best->tie[a * summary->compared + b] : 0;
       ch_difference *d = &summary->differences[a * count + b];
       d->mean = summary->groups[a].quality - summary->groups[b].quality;
-      d->low = d->mean - chance;
-      d->high = d->mean + chance;
+      d->low = both ? d->mean - chance : -INFINITY;
+      d->high = both ? d->mean + chance : INFINITY;
       d->pairs = common_seeds(&summary->groups[a], &summary->groups[b]);
       d->beyond_noise = !both || !ch_best_tied(fit, best, a, b);
     }
 }
 
-/* Marks the groups that diverged, and moves them to the end. Their losses are no noise around a mean, so no interval
- * follows from them. If all diverged, those with finite losses are compared. */
+/* Marks the groups that diverged and moves them to the end. Their losses are not noise around a mean, so they have no
+ * intervals. If all diverged, those with finite losses are compared. */
 static void set_diverged_aside(const ch_comparison *comparison, ch_summary *summary) {
   for (int g = 0; g < summary->count; g++) {
     ch_group *group = &summary->groups[g];
@@ -113,8 +113,8 @@ static void set_diverged_aside(const ch_comparison *comparison, ch_summary *summ
     summary->compared += isfinite(summary->groups[g].quality);
 }
 
-/* Means first: groups are sorted by them, and the fit of the sorted ones is what differences and intervals follow
- * from. */
+/* Computes means, differences and the decision. The runs are fitted twice: groups are sorted by the means of the first
+ * fit, and differences and intervals follow from the second. */
 static ch_status analyse(const ch_comparison *comparison, ch_summary *summary, ch_error *error) {
   size_t count = (size_t)summary->count;
   ch_block_means fit = {0};

@@ -1,5 +1,5 @@
-/* Judges the runs of a sweep: verdicts that need other runs ("stuck"), laws, and the recommended rate of each
- * mechanism. It sees results only, so that a continued sweep is judged as a new one. */
+/* Judges the runs of a sweep: it finds stuck runs, fits laws and chooses the rates of each mechanism. It uses results
+ * only, so that a continued sweep is judged like a new one. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "experiment/findings/sweep_results.h"
 #include "laws/scaling_law.h"
 
-/* A run at a higher rate is stuck when its loss fell less than this share of the best run's fall. */
+/* A run at a higher rate than the best run is stuck if its loss fell by less than this share of the best run's fall. */
 static const double least_part_learned = 0.5;
 
 /* --- laws -------------------------------------------------------------------------------------------------------- */
@@ -25,6 +25,8 @@ static ch_status fit_law(const ch_sweep *sweep, ch_sweep_result *run, ch_error *
   }
   if (run->verdict != CH_STABLE)
     snprintf(run->no_law, sizeof run->no_law, "the run is not stable");
+  else if (!ch_sweep_has_laws(sweep))
+    snprintf(run->no_law, sizeof run->no_law, "the learning rate falls during the run");
   else if (ch_fit_scaling_law(tokens, losses, n, sweep->budget, &run->law, &error) == CH_OK)
     run->has_law = true;
   else
@@ -58,7 +60,7 @@ static void find_stuck(ch_sweep *sweep, const ch_sweep_choice *choice) {
 
 /* --- rates ------------------------------------------------------------------------------------------------------- */
 
-/* Returns a mechanism's mean validation loss at a rate. *stable becomes true if every run there is stable. */
+/* Returns a mechanism's mean validation loss at a rate. *stable becomes true if every run at that rate is stable. */
 static double loss_at(const ch_sweep *sweep, const ch_sweep_choice *choice, double lr, bool *stable) {
   double sum = 0;
   int n = 0;
@@ -100,7 +102,7 @@ static void choose_rate(const ch_sweep *sweep, ch_sweep_choice *choice) {
 
 /* --- mechanisms -------------------------------------------------------------------------------------------------- */
 
-/* Compares the runs at each mechanism's best rate as a comparison does. Its verdict is the sweep's. */
+/* Makes a comparison of the runs at each mechanism's best rate. Its verdict is the sweep's. */
 static ch_status compare_best(ch_sweep *sweep, ch_error *error) {
   ch_comparison *about = &sweep->about;
   about->models = ch_arena_alloc(&about->arena, ((size_t)sweep->count + 1) * sizeof *about->models);

@@ -1,5 +1,5 @@
-/* Sentences about a decision. The cost that decides between models of equal quality is the cache of models of text, and
-   the parameters of attention of models of images. */
+/* Writes sentences about a decision. Models of equal quality are compared by their cache or, for images, by the
+   parameters of attention. */
 #include "experiment/findings/verdict.h"
 
 #include <math.h>
@@ -49,13 +49,13 @@ static void put_cost(const ch_group *group, ch_text *text) {
   ch_text_puts(text, on_images(group) ? " parameters of attention" : round(cost) == 1 ? " byte" : " bytes");
 }
 
-/* Returns a distance in percent of the best loss or, on images, in percentage points. */
+/* Converts a distance to percent of the best loss or, on images, to percentage points. */
 static double shown(const ch_summary *summary, double value) {
   const ch_group *best = &summary->groups[0];
   return 100 * (on_images(best) ? value : value / best->quality);
 }
 
-/* Writes one decimal, or two of what is less than 0.1. */
+/* Writes a number with one decimal, or with two below 0.095; less than 0.005 becomes "0". */
 static void format_share(double percent, char share[32]) {
   snprintf(share, 32, percent < 0.005 ? "%.0f" : percent < 0.095 ? "%.2f" : "%.1f", percent);
 }
@@ -101,7 +101,7 @@ static void put_behind(const ch_summary *summary, ch_text *text) {
   ch_text_printf(text, "the best of %d", summary->compared);
 }
 
-/* Writes the sentence for one seed, or too few. */
+/* Writes the rest of the sentence if the noise is unknown: there is one seed, or not every model has two. */
 static void put_unknown(const ch_summary *summary, ch_text *text) {
   const ch_group *pick = &summary->groups[summary->decision.pick];
   double behind = shown(summary, ch_group_behind(pick, &summary->groups[0]));
@@ -157,7 +157,7 @@ static void put_separator(int i, int count, ch_text *text) {
   ch_text_puts(text, i == 0 ? "" : i + 1 == count ? " and " : ", ");
 }
 
-/* Names the models with an equally large cache that are tied with the pick. */
+/* Names the models that have the pick's cost and are tied with it. */
 static void put_equals(const ch_summary *summary, ch_text *text) {
   const ch_decision *d = &summary->decision;
   const ch_group *pick = &summary->groups[d->pick];
@@ -214,10 +214,10 @@ static void put_choices(const ch_summary *summary, bool larger, ch_text *text) {
 
 /* Writes groups by cost: "mfa and gqa (128 bytes) and mha (512 bytes)". */
 static void put_by_cost(const ch_summary *summary, const int *groups, int count, ch_text *text) {
-  int costs[CH_COMPARE_MOST], different = 0; /* a group of each cost */
+  int costs[CH_COMPARE_MOST], different = 0; /* [different] one group of each cost, the smallest cost first */
   for (int i = 0; i < count; i++) {
     double cost = ch_group_cost(&summary->groups[groups[i]]);
-    int at = 0; /* the smallest first */
+    int at = 0;
     while (at < different && ch_group_cost(&summary->groups[costs[at]]) < cost) at++;
     if (at < different && ch_group_cost(&summary->groups[costs[at]]) == cost) continue;
     memmove(costs + at + 1, costs + at, (size_t)(different++ - at) * sizeof *costs);
@@ -308,15 +308,16 @@ void ch_verdict_sentence(const ch_summary *summary, const ch_comparison *compari
 void ch_verdict_rule(const ch_comparison *comparison, ch_text *text) {
   bool images = comparison->data.images;
   double tolerance = 100 * comparison->tolerance;
-  ch_text_printf(text,
-                 images ? "The rule: of the top-1 accuracies at most %.3g %s below the highest, the fewest "
-                          "parameters of attention."
-                        : "The rule: of the losses at most %.3g %s above the lowest, the smallest cache; of "
-                          "smaller caches, the lowest loss.",
-                 tolerance,
-                 !images          ? "%"
-                 : tolerance == 1 ? "point"
-                                  : "points");
+  ch_text_printf(
+      text,
+      images ? "The rule: of the models with a top-1 accuracy at most %.3g %s below the highest, take the "
+               "one with the fewest parameters of attention."
+             : "The rule: of the models with a loss at most %.3g %s above the lowest, take the one with the "
+               "smallest cache; at each smaller cache, the lowest loss.",
+      tolerance,
+      !images          ? "%"
+      : tolerance == 1 ? "point"
+                       : "points");
 }
 
 /* --- noise ------------------------------------------------------------------------------------------------------- */
@@ -336,8 +337,8 @@ void ch_verdict_noise(const ch_summary *summary, const ch_comparison *comparison
 
 void ch_verdict_standings(const ch_summary *summary, ch_text *text) {
   if (summary->count < 2 || !summary->decision.known) return;
-  ch_text_puts(text, on_images(&summary->groups[0]) ? "Behind the best, in points of accuracy: "
-                                                    : "Behind the best, as a share of its loss: ");
+  ch_text_puts(text, on_images(&summary->groups[0]) ? "Points of accuracy below the best, 95 % interval: "
+                                                    : "Loss above the best, 95 % interval: ");
   for (int i = 0; i < summary->count; i++) {
     ch_text_printf(text, "%s%s ", i ? ", " : "", summary->groups[i].name);
     if (i < summary->compared)
@@ -355,7 +356,7 @@ void ch_verdict_tokens(const ch_summary *summary, const ch_comparison *compariso
     const ch_group *group = &summary->groups[d->choices[i]];
     double share = ch_group_more_tokens(group, &comparison->training, d->standings[d->choices[i]].high);
     if (isinf(share)) open[count++] = d->choices[i];
-    if (!(share > 0) || isinf(share)) continue; /* not known, or no gap */
+    if (!(share > 0) || isinf(share)) continue; /* no law, no gap, or a gap that stays open */
     ch_text_puts(text, closed ? ", " : "More training closes these gaps: ");
     if (share < 0.005)
       ch_text_puts(text, "less than 1 %");
@@ -367,7 +368,7 @@ void ch_verdict_tokens(const ch_summary *summary, const ch_comparison *compariso
   }
   if (closed) ch_text_puts(text, ".");
   if (!count) return;
-  ch_text_printf(text, "%sBy %s, more training may never close the gap of ", closed ? " " : "",
+  ch_text_printf(text, "%sJudging by %s, more training may never close the gap of ", closed ? " " : "",
                  count == 1 ? "its curve" : "their curves");
   for (int i = 0; i < count; i++) {
     put_separator(i, count, text);

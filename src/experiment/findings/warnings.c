@@ -1,5 +1,5 @@
-/* Finds results that must not be taken at face value: runs that diverged or hardly learned, text that was repeated
- * often, rates at the edge of those tried, laws that say nothing. It reads results only. */
+/* Finds results that must not be taken at face value: runs that diverged or hardly learned, text that was read too
+ * often, rates at the edge of those tried, laws that say nothing. */
 #include "experiment/findings/warnings.h"
 
 #include <math.h>
@@ -10,10 +10,10 @@
 #include "experiment/lineup/comparison_plan.h"
 
 enum { LAW_PARAMETERS = 3 };
-static const double plateau_share = 0.95; /* of the entropy of tokens */
-static const double most_passes = 4;      /* beyond them, repeated text is worth less and less */
-static const double widest_alpha = 10;    /* the ratio of the ends of a useful exponent's interval */
-static const double rise_share = 1.001;   /* of the lowest validation loss */
+static const double plateau_share = 0.95; /* smallest ratio of a plateau's loss to the tokens' entropy */
+static const double most_passes = 4;      /* passes over the text that may be useful */
+static const double widest_alpha = 10;    /* largest ratio of the ends of a useful exponent's interval */
+static const double rise_share = 1.001;   /* smallest ratio of a risen validation loss to the lowest one */
 
 /* --- the list ---------------------------------------------------------------------------------------------------- */
 
@@ -39,7 +39,7 @@ static void put_names(const name_list *list, ch_text *text) {
     ch_text_printf(text, "%s%s", i == 0 ? "" : i + 1 == list->count ? " and " : ", ", list->names[i]);
 }
 
-/* Adds a warning about the names; releases the sentence. */
+/* Adds a warning about the names, and releases the sentence. */
 static void warn(writer *w, const char *kind, const name_list *about, ch_text *sentence) {
   const char **names = ch_arena_alloc(w->arena, (size_t)about->count * sizeof *names);
   const char *words = sentence->failed ? NULL : ch_arena_strdup(w->arena, sentence->data);
@@ -68,7 +68,8 @@ static void warn_of_divergence(writer *w, const ch_comparison *comparison, const
   if (comparison->data.images)
     ch_text_puts(&text, " diverged: the loss of a run became infinite.");
   else
-    ch_text_printf(&text, " diverged: the validation loss of a run ends above the %.2f nats of guessing.",
+    ch_text_printf(&text,
+                   " diverged: a run's validation loss ends more than 5 %% above the %.2f nats of guessing.",
                    log((double)comparison->data.vocab_size));
   ch_text_printf(&text, " %s A lower learning rate may help.",
                  summary->compared == 0        ? "No model is left to choose."
@@ -138,7 +139,7 @@ static void warn_of_tuned_edges(writer *w, const ch_summary *summary) {
   put_names(&about, &text);
   ch_text_puts(&text, about.count == 1 ? " does" : " do");
   ch_text_puts(&text, " best at the edge of the learning rates that were tried; a rate beyond it may be "
-                      "better. Let the search try more rates.");
+                      "better. Let the search try more rates, or start it from another rate.");
   warn(w, "edge_of_grid", &about, &text);
 }
 

@@ -1,4 +1,4 @@
-/* The shape that compared models share, chosen from a number of parameters. docs/compare.md describes the rule. */
+/* Chooses the shape that compared models share from a number of parameters. docs/compare.md describes the rule. */
 #include <math.h>
 #include <stdio.h>
 
@@ -19,7 +19,8 @@ int64_t ch_base_vocabulary(int64_t params, int64_t text_bytes) {
   return size;
 }
 
-/* Heads of 64 in wide models; in small ones 8 heads (4 below width 64), so that there is something to share. */
+/* Returns the number of heads: of 64 columns each in wide models; in others 8 (4 below width 64), or fewer if they do
+ * not divide the width evenly. Small models keep several heads so that there is something to share. */
 static int64_t usual_heads(int64_t hidden) {
   if (hidden > 512 && hidden % 64 == 0) return hidden / 64;
   for (int64_t heads = hidden < 64 ? 4 : 8; heads > 1; heads /= 2)
@@ -27,20 +28,20 @@ static int64_t usual_heads(int64_t hidden) {
   return 1;
 }
 
-/* Widths that are tried: 32, then steps of 64 up to 512, then steps of 256. */
+/* Returns the next width to try: after 32 come 64 and multiples of 64 up to 512, then steps of 256. */
 static int64_t next_width(int64_t hidden) {
   if (hidden < 64) return 64;
   return hidden + (hidden < 512 ? 64 : 256);
 }
 
-/* Returns the number of layers of width D that comes nearest to the target. A block has about 12 D^2
- * parameters with an FFN of 8/3 D. */
+/* Returns the number of layers of width D that comes nearest to `params`. A block has about 12 D^2 parameters with an
+ * FFN of width 8/3 D. */
 static int64_t usual_layers(int64_t params, int64_t vocab, int64_t hidden) {
   double blocks = (double)(params - vocab * hidden) / (12.0 * (double)hidden * (double)hidden);
   return blocks > LEAST_LAYERS ? (int64_t)(blocks + 0.5) : LEAST_LAYERS;
 }
 
-/* Returns false if the width leaves no room for an FFN of half the width. */
+/* Returns true if the parameters suffice for an FFN of half the width in each layer. */
 static bool fits(int64_t params, int64_t vocab, int64_t hidden, int64_t layers) {
   double attention = 4.0 * (double)hidden * (double)hidden, ffn = 1.5 * (double)hidden * (double)hidden;
   return (double)vocab * (double)hidden + (double)layers * (attention + ffn) <= (double)params;
@@ -53,7 +54,7 @@ static int64_t usual_width(const ch_shape_wishes *wishes) {
     int64_t layers = wishes->layers ? wishes->layers : usual_layers(wishes->params, wishes->vocab, hidden);
     if (!fits(wishes->params, wishes->vocab, hidden, layers)) continue;
     double distance = fabs(log((double)hidden / (double)layers / usual_aspect));
-    /* If the number of layers is given, the best width is the one that gives the FFN its usual size. */
+    /* If the number of layers is given, the best width is the one whose usual number of layers is nearest. */
     if (wishes->layers)
       distance = fabs(log((double)usual_layers(wishes->params, wishes->vocab, hidden) / (double)layers));
     if (distance >= nearest) continue;
@@ -63,7 +64,7 @@ static int64_t usual_width(const ch_shape_wishes *wishes) {
   return best;
 }
 
-/* Returns the patch size that divides the image and comes nearest to 64 patches. */
+/* Returns the patch size that divides the image's side and comes nearest to 64 patches. */
 static int64_t usual_patch(int64_t size) {
   int64_t best = 1;
   for (int64_t patch = 1; patch <= size; patch++)
@@ -73,8 +74,8 @@ static int64_t usual_patch(int64_t size) {
   return best;
 }
 
-/* Parameters outside the blocks per element of the width: a token's embedding, or the patches, class token,
-   positions and classes of an image. */
+/* Returns the parameters outside the blocks per element of the width: those of the vocabulary or, for images, of
+   patches, class token, positions and classes. */
 static int64_t rows_outside(const ch_shape_wishes *wishes) {
   int64_t size = wishes->image.size, patch = wishes->image.patch;
   if (!size) return wishes->vocab;
@@ -136,7 +137,7 @@ static ch_status image_shape(const ch_shape_wishes *wishes, ch_config *config, c
   ch_shape_wishes whole = *wishes;
   if (!whole.image.patch) whole.image.patch = usual_patch(whole.image.size);
   if (whole.image.size % whole.image.patch != 0)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "{patch} %lld does not divide the images' %lld pixels",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{patch} %lld must divide the images' side of %lld pixels",
                    (long long)whole.image.patch, (long long)whole.image.size);
   whole.vocab = rows_outside(&whole);
   ch_config_defaults_for_images(config);

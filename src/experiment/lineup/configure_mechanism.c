@@ -1,12 +1,12 @@
-/* One mechanism at a size, for `crosshead config`: the shape that a comparison would choose, or that of another model.
- * It shares names and matching with comparisons, so that both give the same configuration. */
+/* Configures one mechanism for `crosshead config`: with the shape that a comparison would choose, or that of another
+ * model. It shares names and matching with comparisons, so that both give the same configuration. */
 #include "experiment/lineup/configure_mechanism.h"
 
 #include "config_file/config_json.h"
 #include "experiment/lineup/comparison_plan.h"
 #include "text/tokenizer.h"
 
-/* Takes the vocabulary of a tokenizer, and the ids that a model's configuration names. */
+/* Sets the size of the vocabulary and the ids of beginning and end from a tokenizer. */
 static ch_status take_tokenizer(const char *path, ch_config *config, ch_error *error) {
   ch_tokenizer *tokenizer;
   CH_TRY(ch_tokenizer_open(path, &tokenizer, error));
@@ -17,14 +17,13 @@ static ch_status take_tokenizer(const char *path, ch_config *config, ch_error *e
   return CH_OK;
 }
 
-/* Sets the ids of a tokenizer that a comparison trains (text/bpe_train.h): an end of text and no
- * beginning. */
+/* Sets the ids of a tokenizer that a comparison trains (text/bpe_train.h): it has an end of text and no beginning. */
 static void name_trained_tokens(ch_config *config) {
   config->bos_token_id = -1;
   config->eos_token_id = 0;
 }
 
-/* Layers, width and heads: those that `wishes` names or a number of parameters determines. */
+/* Replaces layers, width and heads by those that `wishes` gives or that follow from its number of parameters. */
 static ch_status resize(const ch_shape_wishes *wishes, ch_config *base, ch_error *error) {
   ch_shape_wishes whole = *wishes;
   ch_config sized;
@@ -45,8 +44,7 @@ static ch_status resize(const ch_shape_wishes *wishes, ch_config *base, ch_error
   return CH_OK;
 }
 
-/* Fills `base` with the shape of another model and *target with the parameters that the mechanism should
- * have. */
+/* Fills `base` with the shape of another model, and *target with the parameters that the mechanism should have. */
 static ch_status shape_like(const char *path, const ch_shape_wishes *wishes, ch_config *base, int64_t *target,
                             ch_error *error) {
   ch_config like;
@@ -108,7 +106,7 @@ static ch_status configure(const ch_compare_lineup *lineup, const char *like, ch
   CH_TRY(check_sizes(lineup, error));
   if (plan->count != 1 || plan->models[0].from_file)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "'%.64s' is not the name of one mechanism; give one as in mla or gqa:4",
+                   "'%.64s' is not the name of one mechanism; give one name, such as mla or gqa:4",
                    lineup->mechanisms);
   if (lineup->tokenizer && lineup->vocab)
     return ch_fail(error, CH_ERROR_ARGUMENT,

@@ -1,7 +1,7 @@
-/* The preset of experts for any mechanism ("kha-mlp+moe"): the proportions of the KHA paper's models.
+/* The preset of experts for any mechanism ("kha-mlp+moe"), with the proportions of the KHA paper's models.
  *
- * One expert of sixteen is active (4 of 64, 8 of 128), but at least two, since loads are balanced without a loss. The
- * active experts together start as wide as the FFN that they replace; matching changes that. */
+ * One expert of sixteen is active (4 of 64, 8 of 128), but at least two, because loads are balanced without a loss. The
+ * active experts together are at first as wide as the FFN that they replace; matching changes their width. */
 #include "experiment/lineup/presets.h"
 
 #include "config_file/config_json.h"
@@ -27,6 +27,6 @@ static ch_status experts(ch_config *config, int64_t number, const char *where, c
 
 const ch_preset ch_expert_preset = {
     "moe", "experts",
-    "a mixture of experts in place of the FFN: 2 of 8 experts are active; of more than "
-    "32, one in 16",
+    "a mixture of experts in place of the FFN: 2 of 8 experts are active, or one in "
+    "16 of more than 32",
     experts};

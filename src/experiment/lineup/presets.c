@@ -1,7 +1,8 @@
-/* The names that `compare` knows, and how they are read: "gqa:4", "mfa+masa-qkvo", "gated+xsa", "mha+moe". A preset
- * changes what its name says of a base configuration and nothing else, so that models can be compared. */
+/* Parses and applies the names that `compare` accepts: "gqa:4", "mfa+masa-qkvo", "gated+xsa", "mha+moe". A preset
+ * changes only what its name says in a base configuration, so that models can be compared. */
 #include "experiment/lineup/presets.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +13,9 @@
 
 enum { LONGEST_NAME = 64, MOST_NUMBER = 1 << 20 };
 
-/* --- modules by name: presets on top of a mechanism's ------------------------------------------------------------ */
+/* --- modules by name: presets based on a mechanism's ------------------------------------------------------------- */
 
-/* Returns the mechanism's preset `name` in the registry. */
+/* Applies the registry's preset `name`. */
 static ch_status apply_mechanism(const char *name, ch_config *config, int64_t number, const char *where,
                                  ch_error *error);
 
@@ -31,7 +32,7 @@ static ch_status mea(ch_config *config, int64_t number, const char *where, ch_er
   return CH_OK;
 }
 
-/* Configures MEA with fewer component heads, so that only those are cached (virtual heads). */
+/* Configures MEA with fewer component heads, the only ones that are cached; the other heads are virtual. */
 static ch_status mea_virtual(ch_config *config, int64_t number, const char *where, ch_error *error) {
   CH_TRY(apply_mechanism("mha", config, 0, where, error));
   mix_heads(config, number ? number : (config->num_attention_heads + 1) / 2);
@@ -73,8 +74,8 @@ static ch_status kha_gate(ch_config *config, int64_t number, const char *where, 
 static const ch_preset modules[] = {
     {"mea", ch_preset_counts_groups,
      "multi-head explicit attention: mixed key-value heads, head norm (default: as mha)", mea},
-    {"mea-virtual", "component heads",
-     "mea with heads mixed from fewer, which the cache holds (default: from half as many)", mea_virtual},
+    {"mea-virtual", "component heads", "mea with heads mixed from fewer cached heads (default: half as many)",
+     mea_virtual},
     {"kha-linear", ch_preset_counts_groups, "gqa with linear knocking on queries, keys and values",
      kha_linear},
     {"kha-mlp", ch_preset_counts_groups, "gqa with MLP knocking on values", kha_mlp},
@@ -88,7 +89,7 @@ static const ch_preset modules[] = {
 
 static const char window_words[] = "tokens of the window", head_words[] = "heads of its layers";
 
-/* Switches on exclusive attention. The mechanism must support it. */
+/* Enables exclusive attention. The mechanism must support it. */
 static ch_status xsa(ch_config *config, int64_t number, const char *where, ch_error *error) {
   (void)number;
   (void)where;
@@ -97,14 +98,14 @@ static ch_status xsa(ch_config *config, int64_t number, const char *where, ch_er
   return CH_OK;
 }
 
-/* Returns true if a layer attends to all tokens when layers differ: every `every`-th and the last; none with
+/* Returns true for layers that keep attention to all tokens: every `every`-th layer and the last; none if `every` is
  * 0. */
 static bool stays_full(const ch_config *config, int64_t every, int64_t layer) {
   return every && ((layer + 1) % every == 0 || layer + 1 == config->num_hidden_layers);
 }
 
-/* Checks that layers can have types of their own, and one of them differs. `all` is the preset that changes every
- * layer. */
+/* Checks that the number of layers allows a type for each, and that the preset changes at least one. `all` is the
+ * preset that changes every layer. */
 static ch_status check_layers(const ch_config *config, int64_t every, const char *all, const char *where,
                               ch_error *error) {
   if (config->num_hidden_layers > CH_MAX_LISTED_LAYERS)
@@ -117,8 +118,8 @@ static ch_status check_layers(const ch_config *config, int64_t every, const char
   return CH_OK;
 }
 
-/* Gives layers a sliding window of `window` tokens, by default a quarter of a text. Every `every`-th layer
- * and the last see all tokens; with 0 all layers slide. */
+/* Gives layers a sliding window of `window` tokens, by default a quarter of the context. Every `every`-th layer and the
+ * last keep full attention; if `every` is 0, all layers slide. */
 static ch_status slide(ch_config *config, int64_t window, int64_t every, const char *where, ch_error *error) {
   CH_TRY(check_layers(config, every, "swa-all", where, error));
   int64_t quarter = (config->max_position_embeddings + 3) / 4;
@@ -139,9 +140,9 @@ EVERY(swa_half, slide, 2)
 EVERY(swa_five_sixths, slide, 6)
 EVERY(swa_all, slide, 0)
 
-/* Puts Gated DeltaNet into all layers but every `every`-th and the last; with 0 into all. Keys have half the
- * width, values all of it, so it has as many parameters as multi-head attention. States are about 64 x 128
- * unless `heads` is given. */
+/* Replaces attention by Gated DeltaNet in all layers except every `every`-th and the last; if `every` is 0, in all
+ * layers. Keys have half the width and values the full width, so that it has as many parameters as multi-head
+ * attention. States are about 64 x 128 per head unless `heads` is given. */
 static ch_status make_linear(ch_config *config, int64_t heads, int64_t every, const char *where,
                              ch_error *error) {
   enum { WIDTH_OF_A_HEAD = 128 };
@@ -171,7 +172,7 @@ EVERY(gdn_half, make_linear, 2)
 EVERY(gdn_five_sixths, make_linear, 6)
 EVERY(gdn_all, make_linear, 0)
 
-/* Layers in groups that read the keys and values of the first. */
+/* Groups layers so that each group shares the keys and values of its first layer. */
 static ch_status cla(ch_config *config, int64_t number, const char *where, ch_error *error) {
   (void)where;
   (void)error;
@@ -179,7 +180,7 @@ static ch_status cla(ch_config *config, int64_t number, const char *where, ch_er
   return CH_OK;
 }
 
-/* Modules that are added to a mechanism after a plus; each once, in this order. */
+/* Modules that are added to a mechanism after a plus, each at most once. They are applied in this order. */
 static const ch_preset added[] = {
     {"swa", window_words, "sliding windows in 3 of 4 layers (default: a quarter of the sequence length)",
      swa},
@@ -198,9 +199,9 @@ static const ch_preset added[] = {
 
 enum { ADDED = sizeof added / sizeof *added };
 
-/* --- all of them: those of the registry, then the modules -------------------------------------------------------- */
+/* --- all presets ------------------------------------------------------------------------------------------------- */
 
-/* Returns preset number `index` and, if it belongs to a mechanism, that mechanism. */
+/* Returns preset number `index`. *of receives its mechanism, or NULL. */
 static const ch_preset *preset_at(int index, const ch_mechanism **of) {
   for (const ch_mechanism *const *m = ch_mechanisms(); *m; m++)
     for (const ch_preset *p = (*m)->presets; p && p->name; p++)
@@ -238,7 +239,7 @@ const ch_preset *ch_preset_of(const char *name) {
   return preset;
 }
 
-/* Finds the preset with this name in any case: "mla", "MLA". */
+/* Returns the preset with this name in any case ("mla", "MLA"), or NULL. *of receives its mechanism, or NULL. */
 static const ch_preset *find_preset_of_word(const char *word, const ch_mechanism **of) {
   const ch_preset *preset;
   for (int i = 0; (preset = preset_at(i, of)); i++)
@@ -266,8 +267,7 @@ bool ch_preset_is_path(const char *name) {
   return strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".json") == 0);
 }
 
-/* Returns true for a name that needs a number and has it without the colon: "gqa8", "gqa-8". Puts "gqa:8" into
- * `meant`. */
+/* Returns true for a name whose number lacks the colon ("gqa8", "gqa-8"), and writes "gqa:8" to `meant`. */
 static bool lacks_colon(const char *word, char *meant, size_t size) {
   const ch_mechanism *of;
   char name[LONGEST_NAME];
@@ -285,7 +285,7 @@ static bool lacks_colon(const char *word, char *meant, size_t size) {
   return true;
 }
 
-/* Refuses a part of a name, as typed, whose word in front of the colon is no preset. */
+/* Fails for a part of a name whose word in front of the colon is no preset. */
 static ch_status unknown(const char *part, const char *word, ch_error *error) {
   enum { MOST = 64 };
   const char *names[MOST + 1] = {0};
@@ -304,7 +304,7 @@ static ch_status unknown(const char *part, const char *word, ch_error *error) {
                  known);
 }
 
-/* One preset of a name, with its number and - if it is a mechanism's - the mechanism. */
+/* One preset of a name, with its number (0: none) and its mechanism (NULL: none). */
 typedef struct preset_choice {
   const ch_preset *preset;
   const ch_mechanism *of;
@@ -334,7 +334,8 @@ static ch_status parse_part(const char *part, preset_choice *choice, ch_error *e
   return CH_OK;
 }
 
-/* A whole name: a mechanism's preset and what is added to it with pluses. A part that is left out has no preset. */
+/* A whole name: a mechanism's preset and the presets that are added with pluses. The preset of a missing part is
+ * NULL. */
 typedef struct name_parts {
   preset_choice mechanism, added[ADDED], sharing, experts;
 } name_parts;
@@ -346,7 +347,7 @@ static preset_choice *place_of_added(const ch_preset *preset, name_parts *parts)
   return NULL;
 }
 
-/* Takes a part into its place, which must be free; a mechanism comes first. */
+/* Puts a part in its place, which must be free. A mechanism must be the first part. */
 static ch_status place_part(const char *name, const preset_choice *part, bool first, name_parts *parts,
                             ch_error *error) {
   preset_choice *to = shares(part->preset)                  ? &parts->sharing
@@ -355,8 +356,8 @@ static ch_status place_part(const char *name, const preset_choice *part, bool fi
                                                             : &parts->mechanism;
   if (to->preset || (to == &parts->mechanism && !first))
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "'%.64s' must be a mechanism, a plus and what its layers share, or experts, or a "
-                   "module, each once, as in mfa+masa-qkvo, kha-mlp+moe or gated+xsa",
+                   "'%.64s' must be a mechanism, and after plus signs a sharing scheme, experts or "
+                   "modules, each once, as in mfa+masa-qkvo, kha-mlp+moe or gated+xsa",
                    name);
   *to = *part;
   return CH_OK;
@@ -407,32 +408,34 @@ ch_status ch_preset_apply(const char *name, ch_config *config, ch_error *error) 
 
 /* --- sizes by the cache ------------------------------------------------------------------------------------------ */
 
-/* A number behind a name is tried up to here. */
+/* The largest number that is tried after a name, and the most sizes that a message lists. */
 enum { MOST_TRIED = 8192, MOST_NAMED = 8 };
-/* Caches count as equal from this share of the requested one. */
+/* The smallest cache that counts as equal, as a share of the requested one. */
 static const double least_share = 0.75;
 
 ch_status ch_check_cache(const char *name, int64_t elements, int64_t most, const char *possible,
                          ch_error *error) {
   if (elements <= most && (double)elements >= least_share * (double)most) return CH_OK;
-  return ch_fail(
-      error, CH_ERROR_ARGUMENT,
-      "%s cannot have a cache of %lld elements per token, or down to three quarters of that: %s %s%lld; "
-      "give another {cache_per_token}, or leave it out of {mechanisms}",
-      name, (long long)most, possible ? "possible are" : "it has", possible ? possible : "",
-      (long long)elements);
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "%s cannot have a cache of %.0f to %lld elements per token: %s%s%lld; give another "
+                 "{cache_per_token}, or leave this mechanism out",
+                 name, ceil(least_share * (double)most), (long long)most,
+                 possible ? "possible sizes are " : "its size is ", possible ? possible : "",
+                 (long long)elements);
 }
 
-/* The sizes of the cache there are, the smallest first, each once. */
+/* Possible sizes of a cache, for a message. */
 typedef struct cache_sizes {
-  int64_t elements[MOST_NAMED]; /* those around `most`: the last of them may be larger */
+  int64_t elements[MOST_NAMED]; /* [count] the last different sizes that were tried */
   int count;
 } cache_sizes;
 
 static void note_size(cache_sizes *sizes, int64_t elements) {
   for (int i = 0; i < sizes->count; i++)
     if (sizes->elements[i] == elements) return;
-  if (sizes->count < MOST_NAMED) sizes->elements[sizes->count++] = elements;
+  if (sizes->count == MOST_NAMED)
+    memmove(sizes->elements, sizes->elements + 1, (size_t)--sizes->count * sizeof *sizes->elements);
+  sizes->elements[sizes->count++] = elements;
 }
 
 static ch_status refuse_sizes(const char *name, const cache_sizes *sizes, int64_t most, ch_error *error) {
@@ -466,7 +469,8 @@ ch_status ch_preset_apply_cache(const char *name, int64_t most, ch_config *confi
       reached = elements;
       best = trial;
     }
-    if (elements > most && before > most && sizes.count == MOST_NAMED) break; /* it only grows */
+    if (elements > most && before > most && sizes.count == MOST_NAMED)
+      break; /* caches grow with the number */
     before = elements;
   }
   if (sizes.count == 0) return ch_fail(error, CH_ERROR_ARGUMENT, "%s has no size that fits this shape", name);

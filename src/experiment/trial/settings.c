@@ -1,5 +1,5 @@
-/* Checks, completes and saves the settings of a comparison or sweep; each is one row of a table. A continued run must
- * have the settings that it was started with: those that may change are marked in the table. */
+/* Checks, completes and saves the settings of a comparison or sweep. Each is one row of a table. A continued experiment
+ * must have the settings with which it was started, except those that the table marks as free. */
 #include "experiment/trial/settings.h"
 
 #include <stddef.h>
@@ -22,30 +22,30 @@
 
 enum { MOST_SETTINGS_BYTES = 1 << 24, MOST_PARTS = 10000 };
 
-/* Keys of the tokens (or epochs) before the comparison was given more, and of measured steps. */
+/* Keys in the settings file: tokens (or epochs) with which the comparison was started, and steps that were measured. */
 static const char grown_key[] = "grown_from", timed_key[] = "timed";
 
 /* --- the table --------------------------------------------------------------------------------------------------- */
 
 typedef enum setting_type { SETTING_COUNT, SETTING_NUMBER, SETTING_SEED, SETTING_NAME } setting_type;
 
-/* The experiments that a setting counts in. */
+/* The experiments in which a setting counts. */
 enum { COUNTS_EVERYWHERE, COUNTS_FOR_IMAGES, COUNTS_IN_COMPARISONS, COUNTS_IN_SWEEPS };
 
 typedef struct setting {
-  const char *name; /* of the member; in the file of settings "micro_batch" has the key "--micro-batch" */
+  const char *name; /* name of the member; in the settings file "micro_batch" has the key "--micro-batch" */
   setting_type type;
-  size_t offset;
-  double least, most; /* of a count or number; most < least: no upper bound */
+  size_t offset;      /* offset in ch_compare_settings */
+  double least, most; /* bounds of a count or number; most < least: no upper bound */
   int counts;
-  bool free; /* not saved: it may change when a comparison continues */
-  /* [name_count] the names of an enumeration's values; NULL for values that are refused. */
+  bool free; /* not saved, so it may change when a comparison is continued */
+  /* [name_count] names of an enumeration's values; NULL for values that are refused */
   const char *const *names;
   int name_count;
-  const char *file_name; /* in the file, if that is another one */
+  const char *file_name; /* name in the settings file, if it differs from `name` */
 } setting;
 
-/* The name of the first one in earlier versions. */
+/* The name of CH_MATCH_PARAMETERS in files of earlier versions. */
 static const char old_match[] = "all";
 static const char *const engines[] = {[CH_ENGINE_NATIVE] = "native", [CH_ENGINE_PYTORCH] = "pytorch"};
 static const char *const schedules[] = {[CH_TRAIN_COSINE] = "cosine", [CH_TRAIN_CONSTANT] = "constant"};
@@ -66,12 +66,12 @@ enum {
   COUNT_arithmetics = sizeof arithmetics / sizeof *arithmetics,
   COUNT_ch_init_names = CH_INIT_FAN_IN + 1,
   COUNT_ch_parametrization_names = CH_PARAMETRIZATION_SPECTRAL + 1,
-  NONE = -2 /* as an upper bound: there is none */
+  NONE = -2 /* upper bound of settings that have none */
 };
 
-/* In the order in which they are saved. A new setting is a member of ch_compare_settings and a row here; the program
- * has a row of options that names the member (cli/comparison_options.h, cli/cmd_compare.c). What is not in an old
- * file counts as the default. */
+/* All settings, in the order in which they are saved. A new setting is a member of ch_compare_settings and a row here;
+ * the program has a row of options that names the member (cli/comparison_options.h, cli/cmd_compare.c). A setting that
+ * an old file lacks counts as the default. */
 static const setting settings_table[] = {
     {COUNT("epochs", vision.epochs, 1, 100000), .counts = COUNTS_FOR_IMAGES},
     {COUNT("patch", vision.patch, 0, 4096), .counts = COUNTS_FOR_IMAGES},
@@ -127,7 +127,7 @@ static double value_of(const setting *row, const ch_compare_settings *s) {
                                      : (double)*(const int64_t *)(const void *)member;
 }
 
-/* Returns NULL for a value without a name. */
+/* Returns the name of a setting's value; NULL for a value without a name. */
 static const char *setting_choice_name(const setting *row, const ch_compare_settings *s) {
   unsigned value = *(const unsigned *)(const void *)((const char *)s + row->offset);
   return value < (unsigned)row->name_count ? row->names[value] : NULL;
@@ -145,7 +145,7 @@ static json_t *setting_json(const setting *row, const ch_compare_settings *s) {
   case SETTING_NAME:
     return json_string(setting_choice_name(row, s));
   case SETTING_COUNT:
-  case SETTING_SEED: /* the same bits, signed */
+  case SETTING_SEED: /* signed in JSON, with the same bits */
     break;
   }
   return json_integer(*(const int64_t *)(const void *)member);
@@ -161,8 +161,8 @@ const ch_compare_settings ch_compare_usual = {
     .workers.ranks_per_run = 1,
     .verdict = {.tolerance = 0.01, .task_items = 100}};
 
-/* Returns sixteen sequences, or fewer if that would be less than 256 steps. With the same tokens, more steps
- * of fewer sequences reach lower losses, and the learning rate matters less. */
+/* Returns sixteen sequences, or fewer (2 at least) if there would be less than 256 steps. With equally many tokens,
+ * more steps of fewer sequences reach lower losses, and the learning rate matters less. */
 static int64_t usual_batch(int64_t tokens, int64_t sequence) {
   enum { MOST = 16, LEAST = 2, STEPS = 256 };
   int64_t batch = MOST;
@@ -180,7 +180,7 @@ static void complete(ch_compare_settings *s) {
   if (!s->report.command) s->report.command = "";
 }
 
-/* Fails with the names that a setting can have: "type must be one of f32, bf16". */
+/* Fails with the values that a setting can have: "{type} must be one of f32, bf16". */
 static ch_status refuse_name(const setting *row, ch_error *error) {
   ch_text names = {0};
   for (int i = 0; i < row->name_count; i++)
@@ -203,7 +203,7 @@ static ch_status check_range(const setting *row, const ch_compare_settings *s, c
                            value, row->least);
 }
 
-/* Checks that the models have the quantity that is to be equal. */
+/* Checks that the quantity to be equal fits the experiment and the models. */
 static ch_status check_match(const ch_compare_settings *s, ch_experiment experiment, ch_error *error) {
   bool cache = s->lineup.match == CH_MATCH_CACHE;
   if (cache && s->vision.images)
@@ -231,7 +231,7 @@ static ch_status check_ladder(const ch_compare_settings *s, ch_error *error) {
   return s->schedule.ladder ? ch_ladder_sizes(s, CH_COMPARE_USUAL_PARAMS, sizes, &count, error) : CH_OK;
 }
 
-/* Checks the budget of caches: of a token, or of all users' contexts together. */
+/* Checks the budget of caches, for one token or for the contexts of all users together. */
 static ch_status check_cache_budget(const ch_compare_settings *s, ch_error *error) {
   if (s->verdict.cache_budget > 0 && s->vision.images)
     return ch_fail(error, CH_ERROR_ARGUMENT,
@@ -329,8 +329,7 @@ static bool put(json_t *settings, const char *key, json_t *value) {
   return value && json_object_set_new(settings, key, value) == 0;
 }
 
-/* Writes the key of a setting in the file: with the dashes of an option. Configurations have keys without
- * dashes. */
+/* Writes the key of a setting in the file, which begins with two dashes. Configurations have keys without dashes. */
 static void write_key(const char *name, char key[64]) {
   snprintf(key, 64, "--%s", name);
   for (; *key; key++)
@@ -349,8 +348,7 @@ static bool put_setting(json_t *settings, const char *name, json_t *value) {
   return put(settings, key, value);
 }
 
-/* Saves the mechanisms as a list, so that spaces between them do not matter. Their order does: it is the
- * order of training. */
+/* Adds the list of mechanisms without spaces, in the order of training. */
 static bool put_mechanisms(json_t *settings, const ch_compare_plan *plan) {
   ch_text text = {0};
   for (int i = 0; i < plan->count; i++) ch_text_printf(&text, "%s%s", i ? "," : "", plan->models[i].name);
@@ -371,7 +369,7 @@ static bool put_configs(json_t *settings, const ch_compare_plan *plan) {
   return true;
 }
 
-/* Saves the duration of each run and its steps for CH_MATCH_TIME. They were measured, so they cannot be
+/* Adds the duration of each run and the steps of each model for CH_MATCH_TIME. They were measured, so they cannot be
  * computed again. */
 static bool put_timed(json_t *settings, const ch_compare_plan *plan) {
   json_t *steps = json_object();
@@ -399,13 +397,15 @@ static json_t *describe_settings(const ch_compare_settings *s, ch_experiment exp
   return NULL;
 }
 
-/* Shows a value as "2000000", or "its default" for an option that was not given. */
+/* Returns a value as text, such as "2000000", or "its default" for a setting that was not given. */
 static const char *shown_value(const json_t *value, char *buffer, size_t size) {
   if (!value || (json_is_integer(value) && json_integer_value(value) <= 0)) return "its default";
-  return ch_json_show(value, buffer, size);
+  if (!json_is_string(value)) return ch_json_show(value, buffer, size);
+  snprintf(buffer, size, "%s", json_string_value(value));
+  return buffer;
 }
 
-/* Returns NULL for the key of a configuration file. */
+/* Returns the row of a key; NULL for the key of a configuration file. */
 static const setting *row_of(const char *key) {
   for (int i = 0; i < SETTINGS; i++)
     if (is_setting(key, name_in_file(&settings_table[i]))) return &settings_table[i];
@@ -452,14 +452,14 @@ static ch_status differs(const ch_compare_settings *settings, ch_experiment expe
                  shown_value(asked, b, sizeof b));
 }
 
-/* Returns true if a value is the default. A setting that did not exist when the comparison was started has
- * its default. */
+/* Returns true if a value is the default. A setting that did not exist when the comparison was started had its
+ * default. */
 static bool is_default(const ch_compare_settings *settings, const char *key, const json_t *value) {
   const setting *row = row_of(key);
   if (!row) return false;
   ch_compare_settings usual = ch_compare_usual;
   usual.vision.images = settings->vision.images;
-  usual.lineup.parametrization = CH_PARAMETRIZATION_STANDARD; /* the only one before there were several */
+  usual.lineup.parametrization = CH_PARAMETRIZATION_STANDARD; /* the only one of earlier versions */
   complete(&usual);
   json_t *of_usual = setting_json(row, &usual);
   bool same = json_equal(of_usual, value);
@@ -471,8 +471,8 @@ static bool names_a_file(const char *list) {
   return strstr(list, ".json") || strchr(list, '/');
 }
 
-/* Returns true if mechanisms were only added at the end, so that the earlier ones stay in their directories.
- * Without `parameters` the first configuration file gives the size, which must not change. */
+/* Returns true if mechanisms were only added at the end, so that earlier ones keep their directories. Without
+ * `parameters` the first configuration file gives the size, which must not change. */
 static bool is_longer_list(const ch_compare_settings *settings, ch_experiment experiment, const char *key,
                            const json_t *kept, const json_t *asked) {
   const char *before = json_string_value(kept), *now = json_string_value(asked);
@@ -490,8 +490,7 @@ static bool is_added_file(const char *key, const json_t *kept, const json_t *all
   return !kept && strncmp(key, "--", 2) != 0 && names && !strstr(names, key);
 }
 
-/* Returns true if a run may be made longer. With a constant rate, a longer run begins with the steps of the
- * shorter one. */
+/* Returns true if runs may be extended. With a constant rate, a longer run begins with the steps of the shorter one. */
 static bool may_grow(const ch_compare_settings *settings, ch_experiment experiment, const char *key,
                      const json_t *kept, const json_t *asked) {
   return is_length(settings, experiment, key) && settings->training.schedule == CH_TRAIN_CONSTANT &&

@@ -1,5 +1,4 @@
-/* Checks decoding through the cache, in F32 as in the program: however tokens are fed, the logits are those
- * of one whole pass. */
+/* Checks decoding through the cache in F32: the logits do not depend on the steps in which tokens are fed. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +40,7 @@ static int64_t logit_count(const specimen *s) {
   return s->sequences * s->length * s->vocab;
 }
 
-/* Computes the logits of one whole pass without a cache. */
+/* Returns the logits of one whole pass without a cache. */
 static double *whole_pass(laboratory *lab, const specimen *s) {
   ch_model_graph shape = specimen_shape(s, CH_F32, CH_HEAD_LOGITS);
   return specimen_run(s, &lab->narrow, &shape, s->narrow, s->tokens, NULL, logit_count(s));
@@ -64,7 +63,7 @@ void check_cached(laboratory *lab, const specimen *s) {
   free(whole);
 }
 
-/* Feeds tokens in the session's own chunks, which give only the last logits. */
+/* Feeds all tokens in one call, which divides them into the session's chunks and returns only the last logits. */
 static void check_last_logits(const specimen *s, ch_session *session, const double *whole) {
   const float *last = NULL;
   ch_error error = {0};
@@ -102,7 +101,7 @@ void check_chunks(laboratory *lab, const specimen *s) {
   free(whole);
 }
 
-/* Checks that a state of constant size refuses to rewind but can start over. */
+/* Checks that layers with a state of constant size cannot rewind, but can start over. */
 static void check_refused_rewinding(const specimen *s, double *logits) {
   ch_session *session = specimen_session(s, s->sequences, s->length, CH_F32);
   ch_error error = {0};
@@ -116,6 +115,29 @@ static void check_refused_rewinding(const specimen *s, double *logits) {
   ch_session_free(session);
 }
 
+/* Checks that full rings go back by one token, any number of times, and by no more. */
+static void check_rewinding_rings(laboratory *lab, const specimen *s) {
+  const int64_t last = s->length - 1;
+  if (ch_window_and_sinks(&s->config) >= s->length || s->config.sliding_window < 2) return;
+  double *whole = whole_pass(lab, s), *logits = malloc((size_t)logit_count(s) * sizeof *logits);
+  ch_session *session = specimen_session(s, s->sequences, s->length, CH_F32);
+  ch_error error = {0};
+  if (session && feed_tokens(s, session, 0, s->sequences, 0, s->length, logits)) {
+    for (int i = 0; i < 2; i++) {
+      assert_int_equal(ch_session_truncate(session, last, &error), CH_OK);
+      assert_int_equal(ch_session_truncate(session, last - 1, &error), CH_ERROR_ARGUMENT);
+      assert_non_null(strstr(error.message, "only keep the last"));
+      assert_int_equal(ch_session_length(session), last);
+      if (!feed_tokens(s, session, 0, s->sequences, last, 1, logits)) break;
+      expect_near(s, "logits after rewinding a ring", logit_count(s), logits, whole, s->largest, 5e-5);
+    }
+    assert_int_equal(ch_session_truncate(session, 0, &error), CH_OK);
+  }
+  ch_session_free(session);
+  free(logits);
+  free(whole);
+}
+
 /* Checks that logits decoded after a truncation do not depend on the removed tokens. */
 void check_rewinding(laboratory *lab, const specimen *s) {
   if (s->length >= 4 && ch_linear_layers(&s->config)) {
@@ -124,10 +146,14 @@ void check_rewinding(laboratory *lab, const specimen *s) {
     free(logits);
     return;
   }
-  if (s->length < 4 || ch_any_layer_slides(&s->config)) return; /* rings do not go back */
+  if (s->length < 4) return;
+  if (ch_any_layer_slides(&s->config)) {
+    check_rewinding_rings(lab, s);
+    return;
+  }
   int64_t kept = s->length / 2, count = s->sequences * s->length;
   double *whole = whole_pass(lab, s), *logits = malloc((size_t)logit_count(s) * sizeof *logits);
-  specimen other = *s; /* the same first half, then other tokens */
+  specimen other = *s; /* a specimen with other tokens in the second half */
   other.tokens = malloc((size_t)count * sizeof *other.tokens);
   for (int64_t i = 0; i < count; i++)
     other.tokens[i] = i % s->length < kept ? s->tokens[i] : (int32_t)((s->tokens[i] + 1) % s->vocab);
@@ -152,7 +178,8 @@ static bool has_run(const ch_profile *profile, const char *operation) {
   return false;
 }
 
-/* Checks that decoding uses its own form: equal logits alone could also come from the slow one. */
+/* Checks the operations of a decoding step: it must read latents, components and factors without expanding them, where
+   that is possible. */
 void check_decoding_form(laboratory *lab, const specimen *s) {
   (void)lab;
   if (s->length < 2) return;
@@ -161,7 +188,7 @@ void check_decoding_form(laboratory *lab, const specimen *s) {
   bool latent = type->absorbs_latents, gated = a->gate_embedding_dim > 0;
   bool grouped =
       gated && a->gate_op == CH_GATE_MULTIPLY && !a->qk_norm && !(a->knocking.on & (CH_ON_K | CH_ON_V));
-  bool absorbed = false;                                                   /* mixes, in some layer */
+  bool absorbed = false; /* true if mixes of a layer are absorbed */
   if (s->config.num_hidden_layers == ch_linear_layers(&s->config)) return; /* no layer has attention */
   for (int layer = 0; layer < s->config.num_hidden_layers; layer++) {
     if (ch_layer_is_linear(&s->config, layer)) continue;
@@ -177,7 +204,7 @@ void check_decoding_form(laboratory *lab, const specimen *s) {
     ch_session_profile(session, &profile);
     feed_tokens(s, session, 0, s->sequences, s->length - 1, 1, logits);
     bool absorbs = has_run(&profile, "head_product"), own_maps = s->definition.knock.per_head;
-    bool keys_normed = a->qk_norm && !a->v_lora_rank; /* values with a separate latent are still absorbed */
+    bool keys_normed = a->qk_norm && !a->v_lora_rank; /* separate latents of values are absorbed */
     if (latent && !gated && !keys_normed ? !absorbs : absorbs && !own_maps)
       complain(s, "latents are not absorbed");
     if (has_run(&profile, "gated_attend") != grouped) complain(s, "tokens of one id are not taken together");
@@ -190,8 +217,8 @@ void check_decoding_form(laboratory *lab, const specimen *s) {
   free(logits);
 }
 
-/* Checks decoding behind an embedding gate: every latent expanded, equal ids processed together, gates of all
-   ids tabulated beforehand. */
+/* Checks decoding with an embedding gate in all its forms: latents expanded or tokens of one id processed together,
+   with and without precomputed gates. */
 void check_gate_forms(laboratory *lab, const specimen *s) {
   if (!s->config.attention.gate_embedding_dim || s->length < 3) return;
   double *whole = whole_pass(lab, s), *logits = malloc((size_t)logit_count(s) * sizeof *logits);
@@ -215,7 +242,7 @@ void check_gate_forms(laboratory *lab, const specimen *s) {
   free(whole);
 }
 
-/* Checks a cache that is filled without computing, as benchmarks do. */
+/* Checks a cache that is filled without computing, as in benchmarks. */
 void check_pretended_depth(laboratory *lab, const specimen *s) {
   (void)lab;
   if (s->length < 3) return;
@@ -237,8 +264,8 @@ void check_pretended_depth(laboratory *lab, const specimen *s) {
   free(logits);
 }
 
-/* Feeds each sequence alone, half of it at once and the rest token by token, and compares it with all of them
-   together. */
+/* Feeds each sequence alone, half of it at once and the rest token by token, and compares the logits with those of one
+   pass over all sequences. */
 void check_batch(laboratory *lab, const specimen *s) {
   if (s->sequences < 2) return;
   double *whole = whole_pass(lab, s), *logits = malloc((size_t)logit_count(s) * sizeof *logits);

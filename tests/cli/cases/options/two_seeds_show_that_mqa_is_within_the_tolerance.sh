@@ -8,7 +8,7 @@ o='--data t.txt --params 40k --heads 4 --vocab 300 --tokens 1k --seq 16 --batch 
 for i in 1 2; do
   crosshead compare $o --mechanisms mha,mqa --tolerance 90 --until-decided --risk 90 --budget 1h30m \
       --out a 2>log |
-    cut -d ' ' -f 1-2 | grep -E '^(Take|Behind|Each) '
+    cut -d ' ' -f 1-2 | grep -E '^(Take|Loss|Each) '
   grep -c finished log
 done
 ls -d a/seed-*

@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead config mla --match time
