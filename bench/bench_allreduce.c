@@ -1,6 +1,5 @@
-/* Times MPI_Allreduce on as many bytes as a model's gradients have, for comparison with `crosshead train`,
- * which sums in the order of micro-batches. Run it with mpirun -n N bench_allreduce MEGABYTES. It prints the
- * median of ten. */
+/* Times MPI_Allreduce on F32, for comparison with `crosshead train`, which sums in the order of micro-batches. Usage:
+ * mpirun -n N bench_allreduce MEGABYTES, with the size of a model's gradients. Prints the median of ten. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,7 @@
-/* Measures streaming attention: training and prefill in operations per second, as shares of the multiply-add
- * peak; decoding in microseconds, as a share of the slower of two limits, the read bandwidth for the states
- * and the multiply-add peak. Limits and kernels are measured in turns, so that a busy machine slows both.
- * Causal products count as half of the square. Usage: bench_attend [part of a name]. Threads:
- * OMP_NUM_THREADS; instruction set: CROSSHEAD_ISA. */
+/* Measures streaming attention: training and prefill in FLOPs per second, as shares of the multiply-add peak; decoding
+ * in microseconds, as a share of the slower of two limits, the read bandwidth for the states and the multiply-add peak.
+ * Limits and kernels are measured in turns, so that a busy machine slows both. Causal products count as half of the
+ * square. Usage: bench_attend [part of a name]. Threads: OMP_NUM_THREADS; instruction set: CROSSHEAD_ISA. */
 #include <math.h>
 #include <omp.h>
 #include <stdint.h>
@@ -15,11 +14,11 @@
 #include "tensor/tile_producers.h"
 
 enum { ROUNDS = 8, MOST_TIMES = 1 << 16, FMA_ROUNDS = 1 << 18, MOST_SEQUENCES = 64 };
-/* The states of several layers, more than a cache can hold, are read in turns. */
+/* Passes of few queries read the states of so many layers, one after the other, that caches cannot hold them. */
 static const int64_t LEAST_BYTES = INT64_C(1) << 29;
 static const double ROUND_SECONDS = 0.1;
 
-/* past: tokens before the first query, the same in every sequence; value_dim 0: as key_dim. */
+/* Every sequence has `past` tokens before its first query. value_dim = 0 stands for key_dim. */
 typedef struct shape {
   const char *name;
   int64_t sequences, queries, past, heads, kv_heads, key_dim, value_dim;
@@ -49,7 +48,7 @@ static const shape prefills[] = {
     {"prefill 512 after 7680, produced, 12 of 64", 1, 512, 7680, 12, 12, 64, 0, CH_F32, PRODUCED},
 };
 
-/* One sequence of models of width 768 and 2048. */
+/* Shapes of decoding, most of them with one sequence and one query. */
 static const shape decoding[] = {
     {"decode MHA 12 of 64 at 4096", 1, 1, 4095, 12, 12, 64, 0, CH_F32, 0},
     {"decode MHA 12 of 64 at 16384", 1, 1, 16383, 12, 12, 64, 0, CH_F32, 0},
@@ -87,10 +86,10 @@ typedef struct bench {
   ch_attend args;
   ch_attend_gradient gradient;
   int32_t past[MOST_SEQUENCES];
-  int64_t tokens; /* of all sequences */
-  int parts;      /* 1: values in keys */
+  int64_t tokens; /* tokens of all sequences */
+  int parts;      /* parts of the states: 1 if values are in keys, else 2 */
   int64_t layers, value_dim;
-  size_t layer_bytes[2]; /* of keys, of values */
+  size_t layer_bytes[2]; /* bytes of each part in a layer */
   void *memory[16];
   size_t bytes[16];
   int memories;
@@ -142,8 +141,8 @@ static void copy_both(const ch_attend *args, const ch_tile_span *span, void *scr
                             (float *)scratch + copied_keys(args, span->heads, span->count));
 }
 
-/* Finds tied states: the first half of a value is the first half of its key. The second halves of all keys
-   are one row per token. */
+/* Finds the tiles of gta: the first half of a value is the first half of its key, and all heads share the second half
+   of the key. */
 static void find_tied(const ch_attend *args, const ch_tile_span *span, void *scratch, ch_tiles *tiles) {
   ch_tile_producer_dense.produce(args, span, scratch, tiles);
   tiles->tail = tiles->values;
@@ -218,11 +217,11 @@ static void close_bench(bench *b) {
   for (int i = 0; i < b->memories; i++) ch_pages_free(b->memory[i], b->bytes[i]);
 }
 
-/* A timed call, and the amount of work of one repetition. */
+/* The context of a timed call. */
 typedef struct timed_part {
   const bench *b;
-  double done; /* FLOPs or bytes */
-  double kept; /* sums, so that the compiler leaves no loop out */
+  double done; /* FLOPs or bytes of one repetition */
+  double kept; /* total of results, so that the compiler removes no loop */
 } timed_part;
 
 /* Multiplies and adds on all threads. */
@@ -279,14 +278,14 @@ static ch_status attend_backward(void *context, ch_error *error) {
   return CH_OK;
 }
 
-/* The best results seen: noise can only make them worse. */
+/* The best results, because noise can only make them worse. */
 typedef struct figures {
-  double forward, backward;   /* seconds of a layer */
-  double multiply_adds, read; /* FLOP/s; bytes per second */
+  double forward, backward;   /* seconds per layer */
+  double multiply_adds, read; /* limits of the machine, in FLOPs and in bytes per second */
 } figures;
 
 static figures measure(const bench *b, bool backward, bool decode) {
-  enum { FORWARD, MULTIPLY_ADDS, THIRD, WORKS }; /* third: backward, or reading */
+  enum { FORWARD, MULTIPLY_ADDS, THIRD, WORKS }; /* THIRD is the backward pass, or reading */
   static double seconds[WORKS][MOST_TIMES];
   timed_part parts[WORKS] = {{.b = b}, {.b = b}, {.b = b}};
   ch_timed_work works[WORKS] = {
@@ -309,8 +308,8 @@ static figures measure(const bench *b, bool backward, bool decode) {
   return f;
 }
 
-/* Returns the FLOPs of the two products of the forward pass. The backward pass has those with keys three
-   times and those with values twice. */
+/* Returns the FLOPs of `with_keys` products with keys and `with_values` products with values. The forward pass has one
+   of each, the backward pass three with keys and two with values. */
 static double forward_flops(const bench *b, double with_keys, double with_values) {
   const shape *s = b->shape;
   double keys = (double)s->past + (double)(s->queries + 1) / 2;

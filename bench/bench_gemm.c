@@ -1,7 +1,6 @@
-/* Measures the matrix products of training and prefill in GFLOP/s in every available way: oneDNN's matmul
- * primitive, its sgemm, its matmul with weights packed at every call, OpenBLAS, our matrix-vector kernel, and
- * the choice of ch_gemm. Usage: bench_gemm [part of a name]. Threads: OMP_NUM_THREADS. OPENBLAS_LIBRARY names
- * the OpenBLAS to load. */
+/* Measures the matrix products of training and prefill in GFLOP/s: by oneDNN's matmul primitive, its sgemm, its matmul
+ * with weights packed at every call, OpenBLAS, the kernel for few rows (gemv), and the function that ch_gemm chooses.
+ * Usage: bench_gemm [part of a name]. Threads: OMP_NUM_THREADS. OPENBLAS_LIBRARY names the OpenBLAS to load. */
 #include <dlfcn.h>
 #include <omp.h>
 #include <stdint.h>
@@ -32,7 +31,7 @@ typedef struct bench {
   float *a, *b, *c;
 } bench;
 
-/* Each function returns false if it cannot compute the product. */
+/* Computes a product. Returns false if that is not possible. */
 typedef bool (*way_function)(bench *b, const ch_gemm_shape *s);
 
 static bool by_choice(bench *b, const ch_gemm_shape *s) {
@@ -71,7 +70,7 @@ static bool by_gemv(bench *b, const ch_gemm_shape *s) {
 static const way_function ways[WAYS] = {by_choice, by_matmul, by_sgemm, by_packed, by_openblas, by_gemv};
 static const char *const way_names[WAYS] = {"chosen", "matmul", "sgemm", "packed", "OpenBLAS", "gemv"};
 
-/* A product in one of these ways. */
+/* The context of a timed product. */
 typedef struct way_call {
   way_function way;
   bench *b;
@@ -89,8 +88,8 @@ static void time_product(bench *b, const char *name, const ch_gemm_shape *s) {
   static double seconds[WAYS][MOST_TIMES];
   way_call calls[WAYS];
   ch_timed_work works[WAYS];
-  int serving[WAYS], count = 0; /* serving: the work of each way, or -1 */
-  ch_packed_forget(b->packed);  /* it keeps one shape at a time */
+  int serving[WAYS], count = 0; /* serving: index in `works` of each function, or -1 */
+  ch_packed_forget(b->packed);  /* the shape of the last product */
   for (int w = 0; w < WAYS; w++) {
     calls[w] = (way_call){ways[w], b, s};
     serving[w] = ways[w](b, s) ? count++ : -1;
@@ -154,7 +153,7 @@ int main(int count, char **arguments) {
   static const int64_t prefill[][2] = {{768, 768}, {2048, 768}, {768, 2048}};
   const char *filter = count > 1 ? arguments[1] : NULL;
   const size_t bytes = (size_t)32000 * 2048 * sizeof(float);
-  const ch_team team = ch_team_of(0); /* the GEMM keeps its address */
+  const ch_team team = ch_team_of(0); /* must outlive b.gemm */
   bench b = {.kernels = ch_kernels_best(CH_F32), .packed = ch_packed_create()};
   b.a = ch_pages_alloc(bytes), b.b = ch_pages_alloc(bytes), b.c = ch_pages_alloc(bytes);
   ch_error error;

@@ -1,6 +1,6 @@
-/* Measures the kernels: bytes per second of those bound by memory, operations per second of the products,
- * each as a share of the limit that this machine reached in the same run. Usage: bench_kernels [part of a
- * name]. Threads: OMP_NUM_THREADS; instruction set: CROSSHEAD_ISA. */
+/* Measures the kernels: bytes per second if memory limits them, FLOPs per second of tile products, each as a share of
+ * the limit that this machine reached in the same run. Usage: bench_kernels [part of a name]. Threads: OMP_NUM_THREADS;
+ * instruction set: CROSSHEAD_ISA. */
 #include <omp.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,17 +12,17 @@
 #include "bench/timing.h"
 #include "tensor/kernels.h"
 
-/* Larger than all caches together, so that every pass reads memory. */
+/* A buffer of ELEMENTS is larger than all caches together, so that every pass reads memory. */
 enum { ELEMENTS = 1 << 25, BUFFERS = 4, ROUNDS = 5, MOST_TIMES = 1 << 16 };
 static const double ROUND_SECONDS = 0.06;
 
 typedef struct bench {
   const ch_kernels *k;
-  float *buffer[BUFFERS]; /* one after the other in memory */
+  float *buffer[BUFFERS]; /* buffers of ELEMENTS, one after the other in memory */
   float *scratch;
-  void *room; /* where gemv_bf16 and gemv_split lay rows out */
+  void *room; /* memory for the rows of gemv_bf16 and gemv_split */
   int32_t *ids;
-  double peak, bandwidth; /* of all threads */
+  double peak, bandwidth; /* limits of all threads, in FLOPs and in bytes per second */
   const char *filter;
 } bench;
 
@@ -35,8 +35,8 @@ typedef struct work {
 
 typedef void (*work_function)(const work *w);
 
-/* Reads the buffers on all threads. On a shared machine the rate changes from second to second, so each
-   kernel is compared with the rate measured just before it. */
+/* Reads the buffers on all threads. On a shared machine the rate changes from second to second, so each kernel is
+   measured in turns with it. */
 static ch_status read_buffers(void *context, ch_error *error) {
   const bench *b = context;
   double kept = 0;
@@ -63,7 +63,7 @@ static ch_status call_kernel(void *context, ch_error *error) {
   return CH_OK;
 }
 
-/* Returns the best seconds of one call, because noise can only add, and the best rate of plain reading. */
+/* Returns the shortest time of one call in seconds. *best_read receives the best rate of reading in bytes per second. */
 static double best_time(work_function function, const work *w, double *best_read) {
   static double seconds[2][MOST_TIMES];
   kernel_call call = {function, w};
@@ -95,7 +95,7 @@ static void report_flops(const bench *b, const char *name, work_function functio
   printf("%-40s %8.1f GFLOP/s  %5.1f %% of the peak\n", name, rate * 1e-9, 100 * rate / peak);
 }
 
-/* --- what is timed ------------------------------------------------------------------------------------------ */
+/* --- timed calls -------------------------------------------------------------------------------------------- */
 
 static void do_add(const work *w) {
   float *const *p = w->b->buffer;
@@ -107,7 +107,7 @@ static void do_swiglu(const work *w) {
   w->b->k->swiglu_forward(ch_team_here(), w->n, p[0], p[1], p[2]);
 }
 
-static void do_swiglu_backward(const work *w) { /* over its inputs, as in training */
+static void do_swiglu_backward(const work *w) { /* in place, as in training */
   float *const *p = w->b->buffer;
   w->b->k->swiglu_backward(ch_team_here(), w->n, p[0], p[1], p[2], p[3], false, p[2], false);
 }
@@ -176,10 +176,10 @@ static void do_convert_to(const work *w) {
   w->b->k->convert_to(ch_team_here(), w->n, w->b->buffer[0], w->dtype, w->b->buffer[1]);
 }
 
-/* Returns the next weights [extra, n] for `rows` rows of x, which are first in scratch; the sums follow.
-   Successive calls go through all buffers, so that no weight is still in a cache. */
+/* Returns a product with the next weights [extra, n]. `rows` rows of x are first in `scratch`, and the results follow.
+   Successive calls go through all buffers, so that no weights are in a cache. */
 static ch_product next_product(const work *w) {
-  static int64_t offset; /* in bytes */
+  static int64_t offset; /* place of the weights in the buffers, in bytes */
   int64_t bytes = w->n * w->extra * (int64_t)ch_dtype_size(w->dtype);
   int64_t room = BUFFERS * (int64_t)ELEMENTS * (int64_t)sizeof(float);
   offset = offset + 2 * bytes > room ? 0 : offset + bytes;
@@ -205,7 +205,7 @@ static void do_gemv_split(const work *w) {
 static void do_tile(const work *w) {
   float *const *p = w->b->buffer;
   int64_t m = w->rows, n = w->n, k = w->extra;
-  for (int i = 0; i < 50; i++) /* too short to time alone */
+  for (int i = 0; i < 50; i++) /* one product is too short to be timed */
     w->b->k->tile_product(m, n, k, p[0], w->flag ? 1 : k, w->flag ? m : 1, p[1], n, p[2], n, true);
 }
 
@@ -256,7 +256,7 @@ static void bench_gemv(const bench *b) {
     const char *name;
     ch_dtype dtype;
     work_function function;
-    bool there; /* for these instructions */
+    bool there; /* true if the table has the kernel */
   } ways[] = {
       {"gemv F32", CH_F32, do_gemv, true},
       {"gemv F16", CH_F16, do_gemv, true},
@@ -304,7 +304,7 @@ int main(int count, char **arguments) {
   }
   b.scratch = calloc(1 << 20, sizeof(float));
   b.ids = malloc((1 << 17) * sizeof *b.ids);
-  /* For the most and longest rows below; gemv_bf16 needs less. */
+  /* Enough for the most and longest rows of bench_gemv with gemv_split. gemv_bf16 needs less. */
   const size_t room_bytes = (size_t)omp_get_max_threads() * ch_gemv_split_room(16, 2048);
   b.room = ch_pages_alloc(room_bytes);
   if (!b.scratch || !b.ids || !b.room) return fprintf(stderr, "memory is out for the buffers\n"), 1;

@@ -1,9 +1,10 @@
-/* Measures how often the statements of a comparison are right on simulated losses: bench_coverage [DRAWS
+/* Measures how often the statements of a comparison are right on simulated losses. Usage: bench_coverage [DRAWS
  * [MECHANISMS]]
  *
- * Columns: the intervals of how far each mechanism is behind the best, on average and for the worst
- * mechanism; all upper bounds together; all intervals along the front together; two equal mechanisms called a
- * tie; and the length of the intervals as a share of those from Bonferroni's correction over all pairs. */
+ * Columns, in percent of the draws: "intervals" and "worst": the interval of a mechanism's distance to the best
+ * contains the truth, on average and for the worst mechanism; "bounds": all upper bounds are right; "front": all
+ * intervals along the front are right; "tied": two equal mechanisms are called a tie. "length": the length of the
+ * intervals, divided by that from Bonferroni's correction over all pairs. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,8 +12,8 @@
 
 typedef struct layout {
   const char *name;
-  double step; /* between the means of neighbours, in standard deviations */
-  bool last;   /* the noisy mechanism is the last one, else the first and best */
+  double step; /* difference between the means of neighbours, in standard deviations */
+  bool last;   /* true if the noisy mechanism is the last and worst; false: the first and best */
 } layout;
 
 int main(int count, char **arguments) {

@@ -16,14 +16,14 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 LLAMA = "Llama (transformers)"
 GIB_A_MODEL = 12  # while it is compiled
-COMPILE_SECONDS = 150  # for as many as are compiled together
+COMPILE_SECONDS = 150  # limit for the models that are compiled together
 
 
 # ---- One model, in a process of its own ----
 
 
 class Shape:
-    """What step.Trainer reads of a run."""
+    """The part of a run that step.Trainer reads."""
 
     unit, step = "tokens", 0
 
@@ -35,14 +35,14 @@ class Shape:
 
 
 def crosshead_step(folder, batch, length, device, compiled):
-    """A function that takes one training step of an exported model."""
+    """Returns a function that performs one training step of an exported model."""
     import torch
     from crosshead.worker.model import construct
     from crosshead.worker.ranks import Ranks
     from crosshead.worker.step import Trainer
 
     if device.type == "cuda":
-        torch.cuda.set_stream(torch.cuda.Stream())  # as the worker does: the default stream cannot be captured
+        torch.cuda.set_stream(torch.cuda.Stream())  # the worker does the same: the default stream cannot be captured
     model = construct(folder, device, torch.float32)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -74,7 +74,7 @@ def attention_by_cudnn(step):
 
 
 def llama_step(config, batch, length, device, compiled):
-    """The same for transformers' own Llama, as its users train it: compiled, its own loss, autocast, fused AdamW."""
+    """Like crosshead_step, for transformers' own Llama as its users train it: compiled, its own loss, autocast, fused AdamW."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -101,7 +101,7 @@ def llama_step(config, batch, length, device, compiled):
 
 
 def measure(arguments):
-    """Compiles, says so, waits for a line on standard input, and times steps."""
+    """Compiles, prints the time of that, waits for a line on standard input, and times steps."""
     import torch
 
     device, compiled = torch.device(arguments.device), arguments.device.startswith("cuda")
@@ -138,7 +138,7 @@ def measure(arguments):
         loss = step()
     settle()
     seconds = (time.perf_counter() - began) / arguments.steps
-    memory = torch.cuda.max_memory_reserved() if compiled else 0  # what other processes do not get
+    memory = torch.cuda.max_memory_reserved() if compiled else 0  # memory that other processes cannot use
     print(json.dumps({"seconds": seconds, "memory_bytes": memory, "first_loss": first, "loss": loss.item()}), flush=True)
     if arguments.profile and compiled:
         from torch.profiler import ProfilerActivity, profile
@@ -154,7 +154,7 @@ def measure(arguments):
 
 
 def matrix_peak():
-    """TFLOP/s of a large BF16 product."""
+    """Returns the FLOP/s of a large BF16 product."""
     import torch
 
     a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
@@ -188,7 +188,7 @@ class Child:
                                         env=environment)
 
     def compiled(self, seconds):
-        """Waits until it is compiled; False where it failed, or took too long and was ended."""
+        """Waits until the model is compiled. Returns False if that failed, or took too long and was stopped."""
         timer = threading.Timer(seconds, self.process.kill)
         timer.start()
         ready = self.take()
@@ -198,7 +198,7 @@ class Child:
         return ready
 
     def take(self):
-        """Adds the next line of its results; False where the process has failed."""
+        """Adds the next line of results. Returns False if the process has failed."""
         for line in self.process.stdout:
             if line.startswith("{"):
                 said = json.loads(line)
@@ -287,7 +287,7 @@ def table(arguments):
 
 
 def shrunk(path, out):
-    """A configuration with two narrow layers, for a try on a CPU."""
+    """Writes a configuration with four layers, a narrow FFN and a small vocabulary, for a test on a CPU."""
     config = json.loads(path.read_text())
     config.update(vocab_size=512, num_hidden_layers=4, intermediate_size=64)
     for key in ("layer_types",):

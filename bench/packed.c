@@ -9,7 +9,7 @@
 struct ch_packed {
   dnnl_engine_t engine;
   dnnl_stream_t stream;
-  dnnl_primitive_t pack, product; /* pack is NULL where the library wants B as it is */
+  dnnl_primitive_t pack, product; /* pack is NULL if the library prefers B unpacked */
   dnnl_memory_t a, b, packed_b, c;
   bool ready, refused;
 };

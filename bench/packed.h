@@ -1,4 +1,4 @@
-/* oneDNN's matmul with B packed at every call into a layout of the library's choice, for comparison with
+/* oneDNN's matmul with B packed at every call into the layout that the library prefers. bench_gemm compares it with
  * other products. */
 #ifndef BENCH_PACKED_H
 #define BENCH_PACKED_H
@@ -11,7 +11,7 @@ ch_packed *ch_packed_create(void);
 void ch_packed_free(ch_packed *packed);
 /* Forgets the prepared shape. */
 void ch_packed_forget(ch_packed *packed);
-/* Computes C = op(A) op(B); the first call prepares the shape. Returns false if the library refuses. */
+/* Computes C = op(A) op(B), or adds to C. The first call prepares the shape. Returns false if that is not possible. */
 bool ch_packed_run(ch_packed *packed, const ch_gemm_shape *shape, float *a, float *b, float *c);
 
 #endif

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Measures training over ranks on one machine: ranks.py PROGRAM PART [--rounds N] [--steps N]. Runs alternate; figures are medians over
-their steps without the first. PART is `A` (shape A: one rank of two threads against two of one, with three sizes of micro-batches), `egmla` (Table 6: gate tables whole and divided) or
-`order` (the sum in the order of micro-batches against MPI_Allreduce).
+their steps without the first. PART is `A` (shape A: one rank of two threads against two of one, with three sizes of micro-batches),
+`egmla` (Table 6: gate tables whole and divided) or `order` (two ranks against two separate processes with half of the batch each; the
+difference is the cost of the sum in the order of micro-batches, which bench_allreduce.c compares with MPI_Allreduce).
 """
 
 import argparse
@@ -51,7 +52,7 @@ def start(program, tokenizer, out, config, ranks, threads, options, steps):
 
 
 def finish(process, out):
-    """The seconds of the steps, and the memory that a rank says it has."""
+    """Returns the seconds of the steps, and the memory that a rank reports."""
     said = process.communicate()[1]
     if process.returncode:
         raise SystemExit(said)

@@ -11,7 +11,7 @@ for group in "$@"; do
   case $group in
   build) wanted="$wanted make gcc cmake ninja-build pkg-config libc6-dev libjansson-dev libpcre2-dev libonig-dev libutf8proc-dev libsqlite3-dev
                  libdnnl-dev liblapacke-dev libopenblas-pthread-dev zlib1g-dev libbz2-dev libcsv-dev libmicrohttpd-dev libjs-vega" ;;
-  test) wanted="$wanted g++ libcmocka-dev procps python3" ;; # what the tests need beside what they test
+  test) wanted="$wanted g++ libcmocka-dev procps python3" ;; # tools that the tests use
   mpi) wanted="$wanted libopenmpi-dev openmpi-bin" ;; # training over several processes; MPICH (libmpich-dev mpich) does too
   fuzz) wanted="$wanted clang libclang-rt-dev libomp-dev" ;;
   browser) wanted="$wanted chromium" ;; # the tests of report pages; they are skipped without it
@@ -45,7 +45,7 @@ elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
 else
   command="apt-get install$missing"
   for package in $missing; do
-    known "$package" || command="$(realpath "$0") $*" # which fetches lists, and what this distribution does not have
+    known "$package" || command="$(realpath "$0") $*" # deps.sh fetches package lists, and libjs-vega from Debian
   done
   echo "These Debian packages are missing; run: sudo $command" >&2
   exit 1
@@ -55,7 +55,7 @@ install() {
   $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing
 }
 
-# Ubuntu 22.04 has no libjs-vega. Debian's is files of JavaScript, which serve any system.
+# Ubuntu 22.04 has no libjs-vega. Debian's package has only JavaScript files, so it works on any system.
 vega=pool/main/v/vega.js/libjs-vega_5.22.1+ds+~3.1.0-4_all.deb
 vega_sha256=d8f63c99756f86fe2e81af15fb79d9f9368efebc073c03d60a3678ff136bcd19
 fetch_vega() {
@@ -66,7 +66,7 @@ fetch_vega() {
     { echo "deps.sh: libjs-vega could not be fetched from Debian; install it from packages.debian.org/bookworm/libjs-vega" >&2; exit 1; }
 }
 
-# Package lists are fetched only when the ones here do not lead to the packages.
+# Package lists are fetched only if the present ones do not have the packages.
 unknown=
 for package in $missing; do known "$package" || unknown="$unknown $package"; done
 if [ -z "$unknown" ] && install; then exit 0; fi

@@ -92,7 +92,7 @@ fi
 command -v debootstrap >/dev/null || cannot "debootstrap is not installed (Debian: debootstrap)"
 unshare --mount --pid --fork true 2>/dev/null || cannot "this machine does not let root mount file systems (unshare fails)"
 
-# debootstrap knows a suite by a script of its name. Younger suites have the script of their elders.
+# debootstrap knows a suite by a script of that name. A suite that is too new for it can use the script of an older one.
 case $suite in
 jammy | noble | oracular | plucky | questing) distribution=ubuntu script=gutsy ;;
 *) distribution=debian script=sid ;;
@@ -123,7 +123,7 @@ end() {
 trap end EXIT
 
 # Runs a command in namespaces of its own. A signal to this script ends everything in them and unmounts what is mounted there:
-# unshare ignores signals other than KILL while it waits, and bash lets no SIGINT reach what runs in the background.
+# unshare ignores signals other than KILL while it waits, and bash passes no SIGINT to background processes.
 apart() {
   unshare --mount --pid --fork --kill-child "$@" &
   local child=$!

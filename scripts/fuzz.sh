@@ -23,7 +23,7 @@ output=$build/findings/$target.log
 words=$seeds/$subject.dict dictionary=$build/corpus/$subject.dict
 mkdir -p "$build/corpus/$subject"
 set --
-if [ -f "$words" ]; then # and the names of mechanisms, from where they are registered
+if [ -f "$words" ]; then # the registry adds the names of mechanisms
   { cat "$words"; sed -n 's/^  X(\([a-z_]*\)).*/"\\"\1\\""/p' "$registry"; } >"$dictionary"
   set -- "-dict=$dictionary"
 fi

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the self-contained wheel of the Python package: wheel.sh BUILD OUT
 # BUILD has the libraries and the program. The wheel contains them and all libraries that they need except the C library, so it
-# needs no system packages. Its name has the oldest C library that it runs with: this machine's.
+# needs no system packages. Its name has the version of this machine's C library, the oldest that it runs with.
 set -eu
 build=$(realpath "$1")
 mkdir -p "$2"

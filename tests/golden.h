@@ -1,5 +1,4 @@
-/* The golden cases (shared/vectors, next to the checkout) of mechanisms that the program does not have
- * yet. */
+/* Golden cases (shared/vectors, next to the checkout) of mechanisms that the program does not have yet. */
 #ifndef TESTS_GOLDEN_H
 #define TESTS_GOLDEN_H
 

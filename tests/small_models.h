@@ -45,9 +45,9 @@ static inline int remove_directory(void **state) {
   return rmdir(directory);
 }
 
-/* Creates a model whose weights differ from the initial ones of every module: none is the identity, one or
-   zero. `keys` are added to the sizes that all these models have; it has ' for ". Matrices have type
-   `dtype`. */
+/* Creates a model with random weights of type `dtype`. Vectors and small parameters differ from their initial
+   values, so no module is the identity. `keys` are added to the sizes that all these models have, with ' for
+   ". */
 static inline ch_model *sized_model_of(int hidden, int intermediate, const char *keys, ch_dtype dtype) {
   char json[1600], *path = ch_path_join(directory, "config.json");
   snprintf(json, sizeof json,
@@ -65,7 +65,7 @@ static inline ch_model *sized_model_of(int hidden, int intermediate, const char 
   for (int i = 0; i < model->params.count; i++) {
     const ch_tensor *tensor = &model->weights.tensors[i];
     const ch_param *row = &model->params.rows[i];
-    /* Less for networks that give coefficients: large ones would make logits hang on the last bits. */
+    /* Networks of coefficients get smaller changes: with large ones, logits would depend on the last bits. */
     double most = row->training_only ? 0.1 : 0.6;
     for (int64_t k = 0; tensor->dtype == CH_F32 && k < ch_param_count(row); k++)
       ((float *)tensor->data)[k] += (float)(most * (ch_random_uniform(&random) - 0.5));
@@ -88,7 +88,7 @@ static inline void logits_of(const ch_model *model, int64_t cached, float *logit
   ch_forward_result_free(&result);
 }
 
-/* Checks logits, plain and through the cache, within `most` of the largest. */
+/* Checks logits, with and without the cache. They may differ by `most` times the largest logit. */
 static inline void assert_says(const ch_model *model, const float *expected, double most, const char *what) {
   static const int64_t splits[] = {0, 1, 6};
   float got[LENGTH * VOCABULARY];

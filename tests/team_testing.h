@@ -1,4 +1,4 @@
-/* The team of threads for kernels in tests: as many as OpenMP gives. */
+/* The team of threads that tests of kernels use. It has OpenMP's number of threads. */
 #ifndef TESTS_TEAM_TESTING_H
 #define TESTS_TEAM_TESTING_H
 

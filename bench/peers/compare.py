@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Compares Crosshead with other programs on the same shapes, in one run: they alternate, and medians and ratios are printed.
+"""Compares Crosshead with other programs on the same shapes. Runs alternate; medians and ratios are printed.
 
     compare.py [WORK]... [--rounds N] [--list] [--json FILE]
 
 WORK is part of a work's name, as --list prints them: "train", "train B", "decode", "q8_0" ... (default: all). A row holds
 medians over the rounds, the ratio is the median of the rounds' ratios, and the share is Crosshead's of the machine's limit, which
-it measures in each of its runs. What is not installed is named and left out; nothing is fetched.
+it measures in each of its runs. Programs that are not installed are named and left out; nothing is downloaded.
 
     CROSSHEAD      the program (default: build/crosshead)
     PEER_PYTHON    a python that has torch
@@ -13,7 +13,7 @@ it measures in each of its runs. What is not installed is named and left out; no
     LLAMA_BENCH, IK_LLAMA_BENCH   llama-bench of llama.cpp and of ik_llama.cpp
     LLMC           a checkout of llm.c
     LLAMA2C        a checkout of llama2.c with `run` built (make runomp), and tokenizer.bin
-    PEER_MODELS    where models with random weights are kept (default: a temporary folder)
+    PEER_MODELS    folder for models with random weights (default: a temporary folder)
     PEER_PREFIX    a command to run everything under, such as "taskset -c 0,1"
 """
 import argparse
@@ -45,7 +45,7 @@ class Failure(Exception):
 
 
 def output_of(command, environment=None, folder=None):
-    """What a program prints, or a Failure with its last line."""
+    """Returns what a program prints. If it fails, raises Failure with the last line of its errors."""
     changed = {k: v for k, v in os.environ.items() if k not in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")}
     changed.update(environment or {})
     command = shlex.split(os.environ.get("PEER_PREFIX", "")) + command
@@ -69,7 +69,7 @@ def number_before(text, unit):
 # --- sides: each function runs once and returns tokens/s (Crosshead's also its share of the limit) ---------------------
 
 class Models:
-    """Models with random weights, made when they are first needed."""
+    """Models with random weights, written when they are first needed."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -82,7 +82,7 @@ class Models:
         return random_model.make(config_of(shape), os.path.join(self.folder, shape + ".bin"))
 
     def crosshead(self, shape, kind):
-        """What `crosshead bench` takes: a configuration, or for block-quantised types an imported directory."""
+        """Returns arguments of `crosshead bench`: a configuration, or for block-quantised types an imported directory."""
         if kind in ("f32", "bf16", "f16"):
             return [config_of(shape), "--dtype", kind]
         directory = os.path.join(self.folder, "%s-%s" % (shape, kind))
@@ -144,7 +144,7 @@ def llama_bench(model, tokens, depth, cache):
 
 
 def ik_llama_bench(model, tokens, depth, cache):
-    """It repacks weights as they are loaded, and has another way to say how long the past is."""
+    """Runs ik_llama.cpp, which repacks weights while loading and has another option for the depth."""
     work = ["-gp", "%d,%d" % (depth, tokens)] if depth else []
     return llama_rows(os.environ["IK_LLAMA_BENCH"], model, depth, cache,
                       ["-rtr", "1", "-p", str(512 if tokens == 0 else 0), "-n", str(0 if depth else tokens)] + work)
@@ -162,7 +162,7 @@ def llama2c_decode(models, shape):
 # --- works ---------------------------------------------------------------------------------------------------------------
 
 def works(models):
-    """(name, Crosshead, [(peer, the variable that it needs, function)])"""
+    """Yields (name, Crosshead's function, [(peer, the variable that it needs, function)])."""
     def bench(shape, kind, tokens, depth=0, cache="f16"):
         return [("llama.cpp", "LLAMA_BENCH", lambda: llama_bench(models.gguf(shape, kind), tokens, depth, cache)),
                 ("ik_llama.cpp", "IK_LLAMA_BENCH", lambda: ik_llama_bench(models.gguf(shape, kind), tokens, depth, cache))]
@@ -198,7 +198,7 @@ def present(variable, named):
 
 
 def compare(name, crosshead, peers, rounds):
-    """One row for each peer; the sides take turns, and every other round begins with the other side."""
+    """Returns a row of medians. The sides take turns, and every second round runs them in reverse order."""
     ours, shares, theirs = [], [], {peer: [] for peer, _ in peers}
     sides = [(None, crosshead), *peers]
     for turn in range(rounds):
@@ -245,7 +245,7 @@ def commit_of(folder):
 def version_of(program):
     try:
         return " " + first_line([program, "--version"])
-    except Failure:  # ik_llama.cpp's does not say
+    except Failure:  # ik_llama.cpp has no --version
         return ""
 
 

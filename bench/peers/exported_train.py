@@ -51,7 +51,7 @@ def model_of(name, shape, folder):
         json.dump(config, file)
     subprocess.run([CROSSHEAD, "export", path, "--format", "transformers", "--untrained", "--out", out], check=True,
                    stdout=subprocess.DEVNULL)
-    if name == "mha":  # the head norm keeps it a model with code, and goes
+    if name == "mha":  # the head norm makes `export` write code; it is removed here
         with open(f"{out}/modeling_crosshead.py") as file:
             code = file.read()
         with open(f"{out}/modeling_crosshead.py", "w") as file:

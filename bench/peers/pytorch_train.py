@@ -4,8 +4,9 @@
     pytorch_train.py [A|B] [--dtype f32|bf16] [--steps N] [--threads N]
 
 The model is what Crosshead trains: RMSNorm, RoPE, causal scaled_dot_product_attention, SwiGLU, cross entropy, fused
-AdamW, F32 or (--dtype bf16) under autocast with F32 master weights. Random weights and tokens. Prints one line: tokens/s (median step), loss of the last step, peak memory.
-Preloading tcmalloc (LD_PRELOAD=libtcmalloc_minimal.so.4) makes PyTorch faster; a fair comparison does that.
+AdamW, F32 or (--dtype bf16) under autocast with F32 master weights. Weights and tokens are random. Prints one line: tokens/s
+(median step), loss of the last step, peak memory. Preloading tcmalloc (LD_PRELOAD=libtcmalloc_minimal.so.4) makes PyTorch faster; a
+fair comparison does that.
 """
 import argparse
 import resource

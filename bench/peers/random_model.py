@@ -31,7 +31,7 @@ def read_shape(path):
 
 
 def pattern(kind):
-    """About a megabyte of random elements of a type, in whole blocks."""
+    """Returns some random elements of a type, in whole blocks."""
     source = random.Random(1)
     if kind == "f32":
         return array.array("f", (source.gauss(0, 0.02) for _ in range(1 << 16))).tobytes()
@@ -45,7 +45,7 @@ def pattern(kind):
 
 
 def write_random(file, kind, count):
-    """count elements, written again and again from one piece."""
+    """Writes `count` elements by repeating one piece."""
     _, block, size = GGML[kind]
     left, piece = count // block * size, pattern(kind)
     while left > 0:
@@ -66,7 +66,7 @@ def entry(key, kind, value):
 
 
 def tensors_of(shape):
-    """(name, dimensions from the fastest on, whether it is a matrix)"""
+    """Yields (name, dimensions from the fastest on, true for a matrix)."""
     width, q, kv = shape["width"], shape["heads"] * shape["dim"], shape["kv_heads"] * shape["dim"]
     yield "token_embd.weight", (width, shape["vocabulary"]), True
     yield "output_norm.weight", (width,), False
@@ -133,13 +133,13 @@ def write_llama2c(shape, path, context=1024):
         for _ in range(3):
             write_random(file, "f32", layers * width * shape["ffn"])
         file.write(ones)
-        file.write(b"\0" * (4 * context * shape["dim"]))  # tables of rotations that nobody reads
+        file.write(b"\0" * (4 * context * shape["dim"]))  # tables of rotations, which are not read
         if not shape["tied"]:
             write_random(file, "f32", shape["vocabulary"] * width)
 
 
 def make(config, path, kind="f32"):
-    """The model of a configuration at `path`, unless it is there already."""
+    """Writes the model of a configuration to `path`, unless the file exists, and returns `path`."""
     if not os.path.exists(path):
         shape, beside = read_shape(config), path + ".part"
         if path.endswith(".bin"):

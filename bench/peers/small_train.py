@@ -4,7 +4,7 @@
     small_train.py [SIZE]... [--mechanisms NAME,...] [--threads N] [--rounds N] [--seconds S] [--json FILE]
 
 SIZE is a number of parameters: 300k, 1M, 3M, 10M (all of them by default). A model is what `crosshead config NAME --params SIZE`
-prints; PyTorch trains what `crosshead export --format transformers` makes of it. A step is 4 sequences of 256 tokens in F32:
+prints; PyTorch trains the export of it (`crosshead export --format transformers`). A step is 4 sequences of 256 tokens in F32:
 forward, backward, clipping, AdamW. In each round the three take turns of about S seconds. A row holds medians over the rounds, ratios
 the medians of the rounds' ratios, and "limit" is Crosshead's share of the F32 peak that it measures in each of its turns.
 CROSSHEAD names the program (build/crosshead).
@@ -28,7 +28,7 @@ BATCH, LENGTH = 4, 256
 
 
 class Cell:
-    """One mechanism at one size, and the three that train it. Each turn gives tokens per second."""
+    """One mechanism at one size, and the three programs that train it. Each turn gives tokens per second."""
 
     def __init__(self, name, size, args, folder):
         self.args, self.shares = args, []

@@ -3,8 +3,8 @@
 
     SHARED_DATA=DIR bench/reproduction/compress.py [--seeds N] [DESIGN]...
 
-Without names, every design of designs/ that compresses. SHARED_DATA has the models and the texts that designs name. Stop it and start it again: what is
-kept is not repeated. OUT and CROSSHEAD are as for run.py.
+Without names, it runs every design of designs/ that compresses. SHARED_DATA has the models and the texts that designs name. Stop it and start it
+again: saved results are not repeated. OUT and CROSSHEAD are those of run.py.
 """
 import argparse
 import hashlib
@@ -22,7 +22,7 @@ DESIGNS = ["compress", "compress-260k", "compress-656k"]
 
 
 def crosshead(*arguments):
-    """The JSON that the program prints."""
+    """Runs the program and returns the JSON that it prints."""
     command = [run.CROSSHEAD, *map(str, arguments), "--json"]
     print(" ".join(command), flush=True)
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
@@ -32,7 +32,7 @@ def crosshead(*arguments):
 
 
 def piece(design, seed):
-    """The text that calibrates for this seed, and the held one. The pieces do not overlap."""
+    """Writes the calibration text of this seed and the held-out text, and returns their paths. The seeds' texts do not overlap."""
     out = run.OUT / design["name"]
     out.mkdir(parents=True, exist_ok=True)
     size = design["calibration-bytes"]
@@ -45,7 +45,7 @@ def piece(design, seed):
 
 
 def model(design):
-    """The directory of the trained model, which a design that names a tokenizer imports from a file first."""
+    """Returns the directory of the trained model. If the design names a tokenizer, the model is imported from a file first."""
     if "tokenizer" not in design:
         return DATA / design["model"]
     imported = run.OUT / design["name"] / "model"
@@ -62,7 +62,7 @@ def compress(design, options, seed, out):
 
 
 def measure(design, kind, name, seed):
-    """What is kept of one name and seed."""
+    """Compresses, and trains on if `kind` is "recover", one name with one seed. Returns its entry of the results."""
     options, out = design[kind][name], run.OUT / design["name"] / f"{name}-{seed}"
     entry = {"name": name, "seed": seed, "options": options}
     start = model(design)

@@ -1,10 +1,11 @@
-"""Draws loss against cache for all mechanisms that were trained in the same way with equal parameters: the table of details.md and the picture of docs/reproduction.md."""
+"""Draws loss against cache for all mechanisms that were trained in the same way with equal parameters: the table of details.md and the picture of
+docs/reproduction.md."""
 import html
 import math
 
 from noise import variance
 
-DESIGNS = {"front": None, "mfa": None, "egmla-gate": {"gate": "egmla:64", "gate-c16": "egmla:16"}}  # with what is taken of a design, and its name here
+DESIGNS = {"front": None, "mfa": None, "egmla-gate": {"gate": "egmla:64", "gate-c16": "egmla:16"}}  # designs; names of the models that are used from one, with their names here
 CONTEXTS = [1024, 32768]
 WIDTH, HEIGHT = 760, 480
 LEFT, RIGHT, TOP, BOTTOM = 62, 18, 18, 52
@@ -12,14 +13,14 @@ CHARACTER, LINE = 6.6, 12  # of labels
 
 
 def cache(model, context):
-    """Elements that a sequence of `context` tokens keeps, per token: rows, rings and states."""
-    counted = model.get("cache_elements_at")  # absent where every layer keeps a row per token
+    """Returns the cache elements per token of a sequence of `context` tokens: rows, rings and states."""
+    counted = model.get("cache_elements_at")  # absent if every layer has a row per token
     rows = counted[str(context)] if counted else model["cache_elements_per_token"] * context
     return (rows + model.get("state_elements_per_sequence", 0)) / context
 
 
 def mechanisms(results):
-    """[(name, mean loss, its standard deviation over seeds, seeds, caches per token at CONTEXTS, parameters)], the best first."""
+    """Returns [(name, mean loss, its standard deviation over seeds, seeds, caches per token at CONTEXTS, parameters)], the best first."""
     found = []
     for design, names in DESIGNS.items():
         models = results.get(design, {"models": []})["models"]
@@ -33,7 +34,7 @@ def mechanisms(results):
 
 
 def on_front(found, context):
-    """Names of those that no other beats with a smaller cache."""
+    """Returns the names of mechanisms without a better one that has at most as large a cache."""
     names, least = set(), math.inf
     for name, _, _, _, caches, _ in found:
         if caches[context] < least:
@@ -120,7 +121,7 @@ class Picture:
             self.boxes.append((far - 5, far + 5, y - 5, y + 5))
 
     def labels(self, found):
-        for name, mean, _, _, caches, _ in reversed(found):  # from the top, so that of two neighbours the lower one's label goes down
+        for name, mean, _, _, caches, _ in reversed(found):  # from the top, so that the label of the lower of two neighbours moves down
             x, y, width = self.x(caches[-1]), self.y(mean), CHARACTER * len(name)
             places = [(left, y + dy) for dy in (0, LINE, -LINE) for left in (x + 8, x - 8 - width)]
             boxes = [(left, left + width, middle - LINE / 2, middle + LINE / 2) for left, middle in places]
@@ -132,7 +133,7 @@ class Picture:
 
 
 def picture(results):
-    """The SVG file."""
+    """Returns the SVG file."""
     found = mechanisms(results)
     drawn = Picture(found)
     drawn.axes()

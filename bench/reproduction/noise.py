@@ -2,7 +2,7 @@
 chi-square with `weight` degrees of freedom)."""
 import math
 
-# The common variance counts for no more degrees of freedom than these: how far pairs spread around it is itself uncertain.
+# The common variance counts for at most so many degrees of freedom, because the spread of pairs around it is itself uncertain.
 MOST_WEIGHT = 6.0
 
 
@@ -12,7 +12,7 @@ def variance(values):
 
 
 def beta_fraction(a, b, x):
-    """The continued fraction of the incomplete beta function (Lentz)."""
+    """Returns the continued fraction of the incomplete beta function (Lentz)."""
     tiny = 1e-300
     c, d = 1.0, 1.0 / max(1 - (a + b) * x / (a + 1), tiny)
     value = d
@@ -29,7 +29,7 @@ def beta_fraction(a, b, x):
 
 
 def upper_tail(t, df):
-    """P(T > t) of Student's t with df degrees of freedom."""
+    """Returns P(T > t) of Student's t with df degrees of freedom."""
     a, b, x = df / 2, 0.5, df / (df + t * t)
     if x >= 1:
         return 0.5
@@ -39,7 +39,7 @@ def upper_tail(t, df):
 
 
 def quantile(tail, df):
-    """The t with P(T > t) = tail, for tail < 1/2."""
+    """Returns the t with P(T > t) = tail, for tail < 1/2."""
     low, high = 0.0, 1e6
     for _ in range(200):
         middle = (low + high) / 2
@@ -62,7 +62,7 @@ def trigamma(x):
 
 
 def fit_noise(variances):
-    """The common variance and its weight, from [(variance, degrees of freedom)], by the moments of the logarithms (Smyth 2004, section 6.2)."""
+    """Returns the common variance and its weight for [(variance, degrees of freedom)], by the moments of the logarithms (Smyth 2004, section 6.2)."""
     logs = [math.log(variance) - digamma(df / 2) + math.log(df / 2) for variance, df in variances if variance > 0]
     if len(logs) < 3:
         return None

@@ -31,12 +31,12 @@ PAGE = HERE.parent.parent / "docs/reproduction.md"  # what users read, with the 
 DETAILS = HERE / "details.md"  # every table
 PICTURE = HERE.parent.parent / "docs/images/front.svg"
 LEVEL = 0.05
-# What must be equal for losses of two designs to be paired.
+# Settings that must be equal for losses of two designs to be paired.
 SETTING = ["tokens", "steps", "batch", "sequence", "schedule", "eval_tokens"]
 
 
 def load(folder=HERE):
-    """The claims, and the results of every design by name."""
+    """Returns the claims, and the results of every design by name."""
     with open(folder / "claims.toml", "rb") as file:
         claims = tomllib.load(file)["claim"]
     results = {}
@@ -48,8 +48,8 @@ def load(folder=HERE):
 # A claim's pairs.
 
 def figures(results, reference, design, key, at):
-    """A figure of results.json by seed, of NAME of a design or of DESIGN/NAME, the loss also after a share `at` of the training; and the setting
-    it was measured in."""
+    """Returns a figure of results.json by seed, of NAME of a design or of DESIGN/NAME, and the setting in which it was measured. With `at` below 1
+    the figure is the loss after that share of the training."""
     owner, _, name = reference.rpartition("/")
     owner = owner or design
     kept = results.get(owner)
@@ -79,14 +79,14 @@ def differences(claim, results):
 
 
 def noise_of(claim, results):
-    """Which model of the noise a claim's pairs belong to: figures that are not losses, compression, and training by depth have one each."""
+    """Returns the name of the noise model for a claim's pairs. Figures other than losses, compression, and each range of depths have one."""
     if "figure" in claim or "pool" in results[claim["design"]]:
         return claim.get("figure") or results[claim["design"]]["pool"]
     return run.shape_of(run.read_design(claim["design"]))["noise"]
 
 
 def measure(claims, results):
-    """Adds to every claim its differences, mean, 95 % interval, p of both sides; to each the verdict after Holm's correction."""
+    """Adds to every claim its differences, their mean and 95 % interval, the p of both sides, and the verdict after Holm's correction."""
     for claim in claims:
         claim["differences"] = differences(claim, results)
         claim["pool"] = noise_of(claim, results) if claim["differences"] else None
@@ -111,7 +111,7 @@ def measure(claims, results):
             continue
         claim["half"] = quantile(LEVEL / 2, df) * error
         claim["error"], claim["df"] = error, df
-        # Each kind is a test at a border; `for` and `against` are the one-sided p of the two sides of it.
+        # Each kind of claim is a test at a border. `for` and `against` are the one-sided p of the two sides.
         tail = lambda value: upper_tail(value / error, df)
         mean, margin = claim["mean"], claim.get("margin", 0)
         if claim["kind"] == "difference":
@@ -157,7 +157,7 @@ def verdict(claim, family):
 
 
 def verdict_of_law(claim, results):
-    """Whether two mechanisms follow one law, by the compute multiplier at the ladder's target. Adds its figure and seeds."""
+    """Returns the verdict whether two mechanisms follow one law, by the compute multiplier at the ladder's target. Adds its figure and seeds."""
     kept = results.get(claim["design"], {"models": [], "multipliers": []})
     claim["ladder-seeds"] = len({model["seed"] for model in kept["models"]})
     for each in kept["multipliers"]:
@@ -188,7 +188,7 @@ def figure(claim):
 
 
 def wanted(claim):
-    """What the paper's figure is, or the margin that decides."""
+    """Returns the paper's figure and the margin that decides."""
     parts = [signed(claim["paper-difference"])] if "paper-difference" in claim else []
     if "margin" in claim:
         parts.append(f"margin {claim['margin']:.3f}")
@@ -201,13 +201,13 @@ def pair(claim):
     if "design" not in claim:
         return ""
     if claim["kind"] == "law":
-        return f"`{claim['name']}` beside `mha` of {claim['design']}"
+        return f"`{claim['name']}` against `mha` of {claim['design']}"
     at = f" at {claim['at']:.0%} of the training" if "at" in claim else ", loss spikes" if "figure" in claim else ""
     return f"`{claim['a']}` − `{claim['b']}` of {claim['design']}{at}"
 
 
 def outcome(claim):
-    """The verdict, with the reason why a claim is left out and the note on one that holds."""
+    """Returns the verdict, with the reason if the claim is left out, or the note if it holds."""
     verdict = claim["verdict"]
     if verdict == "left out":
         return f"{verdict}: {claim['left-out']}"
@@ -226,7 +226,7 @@ def table_of_claims(claims, paper):
 
 
 def table_of_decided(claims):
-    """The claims with a verdict, for the page that users read."""
+    """Returns the table of claims with a verdict, for the page that users read."""
     lines = ["| | claim | paper | here, nats | verdict |", "| --- | --- | --- | --- | --- |"]
     for claim in claims:
         if claim["verdict"].startswith(("holds", "does not hold")):
@@ -254,7 +254,7 @@ def table_of_design(models, tuned):
 
 
 def tables(claims, results):
-    """Every table of the page by the name of its marker."""
+    """Returns every table of the pages by the name of its marker."""
     pools, family = measure(claims, results)
     made = {}
     for paper in dict.fromkeys(claim["paper"] for claim in claims):
@@ -263,7 +263,7 @@ def tables(claims, results):
     made["front"] = front.table(results)
     made["losses"] = []
     for name, kept in results.items():
-        # Models that were trained on are measured on another text.
+        # Models whose training was continued are measured on another text.
         for part, said in [([model for model in kept["models"] if not model["name"].endswith("-recovered")], name),
                            ([model for model in kept["models"] if model["name"].endswith("-recovered")], f"{name}, trained on")]:
             if part and not name.startswith("tune-"):
@@ -310,7 +310,7 @@ def write(page, names, made, claims):
 
 
 def left(claims, results):
-    """A line for every design that claims wait for."""
+    """Returns a line for every design that claims wait for."""
     waiting = {}
     for claim in claims:
         if claim.get("kind") == "law" and claim["ladder-seeds"] < claim["seeds"]:

@@ -4,16 +4,16 @@
     ENWIK8=enwik8 bench/reproduction/run.py [--seeds N] [--first N] [DESIGN]...
     ENWIK8=enwik8 bench/reproduction/run.py --check SEED [--mechanisms LIST] DESIGN...
 
-Without names, every design of designs/ in the order of designs/order.txt. A design becomes one `crosshead compare --tune` over short runs, for
-the rates, and one `crosshead compare` at these rates. Stop it with Ctrl-C (SIGTERM where it runs in the background) and start it again: finished
-runs are kept, and the interrupted one goes on from its checkpoint. results/DESIGN.json.gz is what bench/reproduction/page.py reads. Rates in
-results/tune-DESIGN.json.gz are taken, not tuned again: remove the file for that. An interrupted run replaces only results of fewer runs.
+Without names, it runs every design of designs/ in the order of designs/order.txt. For a design it runs `crosshead compare --tune` over short runs,
+for the rates, and `crosshead compare` at these rates. Stop it with Ctrl-C (SIGTERM if it runs in the background) and start it again: finished
+runs are not repeated, and the interrupted one continues from its checkpoint. bench/reproduction/page.py reads results/DESIGN.json.gz. Rates in
+results/tune-DESIGN.json.gz are used again; remove the file to tune anew. An interrupted run replaces only results of fewer runs.
 
---check trains one seed of your choice, keeps nothing, and prints the rows' differences beside the kept ones.
+--check trains one seed of your choice, saves no results, and prints the differences of its rows next to the saved ones.
 
 ENWIK8     the file enwik8, or its first ten million bytes
-OUT        where models and reports go: build/reproduction
-CROSSHEAD  the program: build/crosshead
+OUT        the directory for models and reports (default: build/reproduction)
+CROSSHEAD  the program (default: build/crosshead)
 """
 import argparse
 import gzip
@@ -29,7 +29,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 OUT = pathlib.Path(os.environ.get("OUT", "build/reproduction"))
 CROSSHEAD = os.environ.get("CROSSHEAD", "build/crosshead")
 TEXT = OUT / "wikipedia.txt"
-# What the page needs of a model in results.json.
+# Members of a model in results.json that the page needs.
 MODEL_KEYS = ["seed", "validation_loss", "parameters", "attention_parameters", "embedding_parameters", "gate_embedding_parameters",
               "active_parameters", "cache_elements_per_token", "cache_elements_at", "tokens_trained", "loss_spikes", "lr", "lr_low", "lr_high", "lr_at_edge",
               "usual_lr_cost", "tried_rates", "validation_curve", "flops_per_token_forward", "state_elements_per_sequence", "intermediate_size"]
@@ -55,14 +55,14 @@ def make_text():
 
 
 def read_design(name):
-    """designs/NAME.toml. `of = "OTHER"` takes everything that it does not say from designs/OTHER.toml: the same comparison at another size."""
+    """Reads designs/NAME.toml. With `of = "OTHER"`, absent keys come from designs/OTHER.toml: the same comparison at another size."""
     own = read_toml(HERE / "designs" / f"{name}.toml")
     other = read_design(own["of"]) if "of" in own else {}
     return {**other, **own, "name": name}
 
 
 def in_compare(name, design, shape):
-    """The name of a mechanism for `crosshead compare`: itself, or the path of a configuration that is written here."""
+    """Returns the name of a mechanism for `crosshead compare`: itself, or the path of a configuration, which this writes."""
     own = {key: value for key, value in design["mechanisms"][name].items() if key != "rate-of"}
     if not own and "attention" not in design and "model" not in design:
         return name
@@ -95,7 +95,7 @@ def compare(design, shape, names, out, extra):
 
 
 def add_caches(results, contexts, out):
-    """Adds to the first run of every mechanism the elements that it keeps of sequences of these lengths, rings included."""
+    """Adds to the first run of every mechanism its cache elements for sequences of these lengths."""
     for model in {model["name"]: model for model in reversed(results["models"])}.values() if contexts else []:
         model["cache_elements_at"] = {}
         for context in contexts:
@@ -109,13 +109,13 @@ def path_of(name):
 
 
 def kept(name):
-    """What an earlier run kept; without models where there was none."""
+    """Returns the results that an earlier run saved, without models if there was none."""
     return json.loads(gzip.decompress(path_of(name).read_bytes())) if path_of(name).exists() else {"models": [], "text_sha256": None}
 
 
 def keep(name, results, text, commit):
-    """Writes what the page needs of results.json to results/NAME.json.gz. No clock in it: the same results are the same bytes."""
-    results = json.loads(json.dumps(results).replace(f"{OUT}/", "build/reproduction/"))  # the same wherever OUT is
+    """Writes what the page needs of results.json to results/NAME.json.gz, without a time stamp: equal results give equal bytes."""
+    results = json.loads(json.dumps(results).replace(f"{OUT}/", "build/reproduction/"))  # independent of OUT
     said = {"commit": commit, "text_sha256": text, **{key: results[key] for key in RUN_KEYS if key in results},
             "models": [{"name": model["name"], **{key: model[key] for key in MODEL_KEYS if key in model}} for model in results["models"]]}
     write(name, said)
@@ -163,7 +163,7 @@ def shape_of(design):
 
 
 def train(design, rate, out, extra):
-    """The comparison of a design at these rates."""
+    """Runs the comparison of a design at these rates."""
     shape = shape_of(design)
     by_path = ",".join(f"{in_compare(each, design, shape)}={rate[each]:.6g}" for each in design["mechanisms"])
     return compare(design, shape, list(design["mechanisms"]), out, ["--tokens", shape["tokens"], "--lr", by_path, *extra])
@@ -175,7 +175,7 @@ def run(name, seeds, first, text, commit):
     rate = rates(design, shape_of(design), text, commit)
     seeds = seeds or design["seeds"]
     if seeds == 0:
-        return  # its rates were all that is asked
+        return  # the design only tunes rates
     status, results = train(design, rate, OUT / name, ["--seeds", str(seeds)])
     if results is not None and (status == 0 or len(results["models"]) > len(kept(name)["models"])):
         add_caches(results, design.get("contexts", []), OUT / name)
@@ -185,7 +185,7 @@ def run(name, seeds, first, text, commit):
 
 
 def check(name, seed, mechanisms):
-    """Trains one seed of a design, or of some of its mechanisms, and prints the differences of the claims that they are in, beside those kept."""
+    """Trains one seed of a design, or of some of its mechanisms, and prints the differences of their claims next to the saved ones."""
     import page  # here, because it imports this module
     design = read_design(name)
     unknown = [each for each in mechanisms or [] if each not in design["mechanisms"]]

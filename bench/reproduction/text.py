@@ -5,7 +5,7 @@
 
 enwik8 is the first 10^8 bytes of the English Wikipedia of 3 March 2006 (http://mattmahoney.net/dc/textdata.html; CC BY-SA and GFDL).
 Markup is removed: templates, tables, references, files, links to other languages, HTML, quotes of emphasis. Every article is a document of
-paragraphs and headings, and `<|endoftext|>` stands between documents. Both checksums must be those below.
+paragraphs and headings, and `<|endoftext|>` separates documents. Source and text must have the checksums below.
 """
 import hashlib
 import html
@@ -18,7 +18,7 @@ TEXT = "da267439a2866b7eac6e16c131cc03988ce797abe5659f1ce0946351f029ce2c"
 
 
 def without_pairs(text, opening, closing):
-    """text without what stands between opening and closing, pairs inside of pairs too."""
+    """Returns text without everything between opening and closing, nested pairs included."""
     pieces, depth, at = [], 0, 0
     for match in re.finditer(re.escape(opening) + "|" + re.escape(closing), text):
         if depth == 0:
@@ -31,7 +31,7 @@ def without_pairs(text, opening, closing):
 
 
 def link(match):
-    """What a link shows; nothing of files, categories and links to other languages."""
+    """Returns the text that a link shows; "" for files, categories and links to other languages."""
     target, _, label = match.group(1).partition("|")
     if re.match(r"(Image|File|Media|Category|[a-z]{2,3}(-[a-z]+)*|simple|zh-min-nan):", target.strip(), re.I):
         return ""
@@ -43,7 +43,7 @@ def prose(source):
     text = re.sub(r"<!--.*?-->", "", text, flags=re.S)
     text = re.sub(r"<(math|nowiki|pre|gallery|timeline|ref)\b[^>]*?(/>|>.*?</\1>)", "", text, flags=re.S | re.I)
     text = without_pairs(without_pairs(text, "{{", "}}"), "{|", "|}")
-    for _ in range(3):  # a caption of an image has links of its own
+    for _ in range(3):  # captions of images contain links
         text = re.sub(r"\[\[([^\[\]]*)\]\]", link, text)
     text = re.sub(r"\[\w+://[^\s\]]+ ?([^\]]*)\]", r"\1", text)
     text = re.sub(r"<[^<>]*>", " ", text)

@@ -107,7 +107,7 @@ def distribute(model, args, device):
         return fully_shard(model)
     if not dist.is_initialized():
         return model
-    some = getattr(model.config, "moe", None) is not None  # experts that no token of a device chose have no gradient
+    some = getattr(model.config, "moe", None) is not None  # experts that no token of a device has chosen have no gradient
     return DistributedDataParallel(model, [device.index] if device.type == "cuda" else None, find_unused_parameters=some)
 
 
@@ -126,7 +126,7 @@ def sum_over_devices(value):
 
 
 class Checkpoints:
-    """FOLDER/STEP. Each is written under another name and renamed, and the one before it is removed."""
+    """FOLDER/STEP. A checkpoint is written under another name and renamed. Then the one before it is removed."""
 
     def __init__(self, folder, model, optimizer):
         self.folder, self.parts = folder, (model, optimizer)
@@ -151,7 +151,7 @@ class Checkpoints:
 
 def save_model(model, state, args):
     """Writes a directory like the exported one with the trained weights, for Crosshead and transformers."""
-    with torch.device("meta"):  # fully_shard has changed the class of the other
+    with torch.device("meta"):  # because fully_shard has changed the class of `model`
         whole = AutoModelForCausalLM.from_config(model.config, trust_remote_code=True)
     whole.save_pretrained(args.out, state_dict=state)
     for path in args.model.iterdir():  # the tokenizer
@@ -181,7 +181,7 @@ def train(args, device, rank, world):
 
     @torch.no_grad()
     def validate():
-        """Returns the mean loss over all validation sequences. All devices make equally many calls, because FSDP gathers weights in each."""
+        """Returns the mean loss over all validation sequences. All devices make the same number of calls: FSDP gathers weights in each."""
         total = torch.zeros(2, device=device)
         for first in range(0, text.validation, micro * world):
             batch = text.validate(min(first + rank * micro, text.validation - 1), micro)
@@ -206,7 +206,7 @@ def train(args, device, rank, world):
         batch = text.train(step * args.batch + rank * each, each)
         mean = torch.zeros((), device=device)
         for first in range(0, each, micro):
-            last = first + micro == each  # only then are gradients summed over the devices
+            last = first + micro == each  # gradients are summed over the devices after the last micro-batch
             if args.fsdp:
                 called.set_requires_gradient_sync(last)
             alone = isinstance(called, DistributedDataParallel) and not last

@@ -22,51 +22,54 @@ extern "C" {
  * time may render with it. */
 typedef struct ch_chat ch_chat;
 
-/* Opens the template of a model directory: chat_template.jinja, else "chat_template" of tokenizer_config.json
- * (a text, or of a list of texts with names the one named "default"), else of chat_template.json. tokenizer:
- * the model's, which must outlive it. *chat is NULL, without an error, if the directory has no template.
- * Errors: CH_ERROR_IO; CH_ERROR_FORMAT for a file that is damaged and a template that cannot be parsed. */
+/* Opens the template of a model directory: chat_template.jinja, else additional_chat_templates/default.jinja,
+ * else "chat_template" of tokenizer_config.json, else of chat_template.json (a text, or a list of texts with
+ * names, of which "default" counts). Release *chat with ch_chat_free. tokenizer: the model's, which must
+ * outlive it. *chat is NULL, without an error, if the directory has no template. Errors: CH_ERROR_ARGUMENT for
+ * NULL; CH_ERROR_IO; CH_ERROR_FORMAT for a file that is damaged and a template that cannot be parsed;
+ * CH_ERROR_MEMORY. */
 CH_API ch_status ch_chat_open(const char *directory, const ch_tokenizer *tokenizer, ch_chat **chat,
                               ch_error *error);
 
-/* Parses a template from its text (NUL-terminated UTF-8) in place of the directory's; `name` is for
- * messages. */
+/* Opens a template from its text (NUL-terminated UTF-8) in place of the directory's, which still names the
+ * special tokens. `name` appears in messages. Errors: those of ch_chat_open. */
 CH_API ch_status ch_chat_open_text(const char *directory, const ch_tokenizer *tokenizer, const char *text,
                                    const char *name, ch_chat **chat, ch_error *error);
 
-/* NULL is fine. */
+/* Releases the chat. NULL is fine. */
 CH_API void ch_chat_free(ch_chat *chat);
 
-/* Returns the template's text; the chat's. */
+/* Returns the template's text, NUL-terminated; it belongs to the chat. */
 CH_API const char *ch_chat_template(const ch_chat *chat);
 
+/* A message of a conversation. */
 typedef struct ch_message {
-  const char *role;    /* "system", "user", "assistant" */
-  const char *content; /* UTF-8 of `size` bytes */
+  const char *role;    /* NUL-terminated name that the template knows: "system", "user", "assistant" */
+  const char *content; /* [size] bytes of UTF-8 */
   size_t size;
 } ch_message;
 
-/* Zero-initialise it, then set messages. */
+/* The messages of a prompt. Zero-initialise it, then set messages; later versions may add members. */
 typedef struct ch_chat_request {
   const ch_message *messages; /* [count] */
   size_t count;
-  bool add_generation_prompt; /* the prompt ends where the assistant's answer begins */
-  /* The last message is not over: the prompt ends with its content. Not together with
-     add_generation_prompt. */
+  bool add_generation_prompt; /* true: the prompt ends where the assistant's answer begins */
+  /* true: the prompt ends with the content of the last message; excludes add_generation_prompt */
   bool continue_final_message;
   const char *variables; /* a JSON object whose members the template sees as variables; or NULL */
-  int64_t now;           /* seconds since 1970, for strftime_now; 0 = the clock */
+  int64_t now;           /* time that strftime_now shows, in seconds since 1970; 0 = that of the clock */
 } ch_chat_request;
 
-/* Renders the prompt as text, NUL-terminated; *text is the caller's: release it with ch_free. Errors:
- * CH_ERROR_ARGUMENT with the sentence of a template that calls raise_exception, and for requests that do not
- * make sense; CH_ERROR_FORMAT for a template that fails on these messages. */
+/* Renders the prompt as text: *size bytes, NUL-terminated. *text is the caller's: release it with ch_free.
+ * Errors: CH_ERROR_ARGUMENT with the sentence of a template that calls raise_exception, for requests that
+ * contradict themselves and for messages that are not UTF-8; CH_ERROR_FORMAT for a template that fails on
+ * these messages and for `variables` that are no JSON object; CH_ERROR_MEMORY. */
 CH_API ch_status ch_chat_render(ch_chat *chat, const ch_chat_request *request, char **text, size_t *size,
                                 ch_error *error);
 
-/* Appends the ids of the prompt to `ids`. Special tokens that the template prints become their ids. Those
- * that are spelled out in the content of a message stay text. No tokens are added around the prompt: a
- * beginning-of-text token comes from the template. Errors: those of ch_chat_render and
+/* Appends the ids of the prompt to `ids`, a list of the caller. Special tokens that the template prints become
+ * their ids; those that are spelled out in the content of a message stay text. No tokens are added around the
+ * prompt: a beginning-of-text token comes from the template. Errors: those of ch_chat_render and
  * ch_tokenizer_encode. */
 CH_API ch_status ch_chat_encode(ch_chat *chat, const ch_chat_request *request, ch_ids *ids, ch_error *error);
 

@@ -5,10 +5,9 @@
  *
  * - A fallible function returns a ch_status and fills *error (may be NULL) with one sentence. On failure
  *   nothing is left to release and the objects passed in are unchanged, unless the function says otherwise.
- * - A struct of settings is filled by its _defaults function, then changed. A NULL in its place means the
- *   defaults, where the function says so. Later versions may add members.
- * - *_free and *_close accept NULL. Texts and arrays that a function allocates for the caller are released
- *   with ch_free.
+ * - A struct of settings is filled by its _defaults function, then changed. Later versions may add members.
+ * - A pointer may be NULL only where the function allows it. *_free and *_close allow it.
+ * - Texts and arrays that a function allocates for the caller are released with ch_free.
  * - Shapes are written [outer, ..., inner], row-major. Units are in the comment of the member.
  * - Nothing prints, exits or keeps global state.
  *
@@ -35,21 +34,21 @@
 extern "C" {
 #endif
 
-/* Returns the version of the library that is running, e.g. "0.2.0"; compare with CH_VERSION_STRING of the
- * headers. Static storage. */
+/* Returns the version of the library that is running, e.g. "0.2.0"; static storage. CH_VERSION_STRING is that
+ * of the headers. */
 CH_API const char *ch_version(void);
 
-/* Fails with CH_ERROR_ARGUMENT, in a sentence that names the possible values, if an environment variable that
- * decides how to compute has a value that this machine or the library does not know: CROSSHEAD_ISA or
- * CROSSHEAD_WORKERS. Functions that open models or train check it themselves. */
+/* Checks the environment variables CROSSHEAD_ISA and CROSSHEAD_WORKERS. Fails with CH_ERROR_ARGUMENT if this
+ * machine or the library does not know the value of one; the sentence names the possible values. Functions
+ * that compute make this check too. */
 CH_API ch_status ch_environment_check(ch_error *error);
 
-/* Releases memory that this library handed out. NULL is fine. */
+/* Releases memory that this library allocated for the caller. NULL is fine. */
 CH_API void ch_free(void *memory);
 
 /* Called now and then during long work, in the thread that called the library. `done` of `total` units are
- * finished; the documentation of the function names the unit. Returning false cancels the work: the
- * function then returns CH_ERROR_INTERRUPTED unless it says otherwise. */
+ * finished; the function's comment names the unit. Returning false cancels the work: the function then
+ * returns CH_ERROR_INTERRUPTED unless it says otherwise. */
 typedef bool (*ch_progress)(int64_t done, int64_t total, void *user);
 
 /* Called about twenty times a second during long work, in the thread that called the library unless the
@@ -62,7 +61,7 @@ typedef void (*ch_stage_sink)(const char *name, void *user);
 
 /* Element types. */
 typedef enum ch_precision {
-  CH_PRECISION_DEFAULT = 0, /* the function's default: F32 for a cache and for arithmetic */
+  CH_PRECISION_DEFAULT = 0, /* the default of the setting: F32 unless its comment names another */
   CH_PRECISION_F32 = 1,
   CH_PRECISION_F16 = 2,
   CH_PRECISION_BF16 = 3,
@@ -91,7 +90,7 @@ typedef enum ch_init {
 /* The rules by which initial weights and learning rates follow from the shapes of tensors;
  * "parametrization" in config.json. */
 typedef enum ch_parametrization {
-  CH_PARAMETRIZATION_STANDARD = 0, /* "standard": what "init" says, and one rate for all tensors */
+  CH_PARAMETRIZATION_STANDARD = 0, /* "standard": weights by ch_init, and one rate for all tensors */
   CH_PARAMETRIZATION_SPECTRAL = 1  /* "spectral": docs/parametrization.md */
 } ch_parametrization;
 

@@ -23,14 +23,13 @@ extern "C" {
 
 /* ---- The scaling law ---- */
 
-/* A loss after training on so many tokens (or images). */
+/* A point of a loss curve. */
 typedef struct ch_curve_point {
-  int64_t tokens;
-  double loss; /* mean cross entropy, in nats; NaN where it was not finite */
+  int64_t tokens; /* tokens (or images) trained on so far */
+  double loss;    /* mean cross entropy, in nats; NaN where it was not finite */
 } ch_curve_point;
 
-/* A value and the ends of its 95 % confidence interval: -INFINITY or INFINITY where the curve does not bound
- * it. */
+/* A value and the ends of its 95 % confidence interval: 0 or INFINITY where the data do not bound it. */
 typedef struct ch_estimate {
   double value, low, high;
 } ch_estimate;
@@ -39,18 +38,18 @@ typedef struct ch_estimate {
 typedef struct ch_scaling_law {
   ch_estimate alpha;
   ch_estimate tokens; /* D_c; its value may be INFINITY where alpha is tiny */
-  ch_estimate floor;  /* L_0, never below 0 */
-  ch_estimate at;     /* L(budget); NaN without a budget */
+  ch_estimate floor;  /* L_0 in nats, never below 0 */
+  ch_estimate at;     /* L(budget) in nats; NaN without a budget */
   double budget;      /* tokens at which `at` is the loss; 0: none */
-  double noise;       /* standard deviation of the last point from the law, without outliers; and */
+  double noise;       /* standard deviation of the last point from the law, without outliers, nats */
   double noise_power; /* the power of the loss that the noise is proportional to: 0, 0.5, 1, 1.5 or 2 */
   /* correlation of neighbouring points' deviations, from 0 to 0.95; it widens the intervals */
   double correlation;
   double first, last; /* tokens of the first and the last fitted point */
-  int32_t points;     /* fitted to */
-  int32_t outliers;   /* fitted points with a weight below one half */
-  /* root mean square of what is a smooth curve in the deviations from the law, when it is more than the rest:
-     the law does not fit; else 0 */
+  int32_t points;     /* number of fitted points, after neighbours were merged */
+  int32_t outliers;   /* number of fitted points with a weight below one half */
+  /* root mean square of the smooth part of the deviations from the law, in nats, if it exceeds the rest: the law
+   * then does not fit; else 0 */
   double systematic;
   double log_unit, amplitude; /* the law in the form amplitude * (D / e^log_unit)^-alpha + L_0 */
 } ch_scaling_law;
@@ -65,49 +64,55 @@ typedef enum ch_size_form {
   CH_SIZE_FORM_SUM = 1 /* L(N, D) = E + A/N^alpha + B/D^beta (Hoffmann et al. 2022) */
 } ch_size_form;
 
+/* A law of size and tokens. */
 typedef struct ch_size_law {
   ch_size_form form;
   ch_estimate alpha_size, size;     /* alpha_N, and N_c in parameters; of a sum, alpha and A */
-  ch_estimate alpha_tokens, tokens; /* alpha_D, and D_c; of a sum, beta and B */
-  ch_estimate floor; /* of a sum, E, which is 0 at the end of an interval that has no lower bound; else 0 */
-  ch_estimate at;    /* L(at_size, at_tokens); NaN without them */
-  double at_size, at_tokens; /* 0: none */
-  double noise;              /* standard deviation of ln L from the law, without outliers */
-  /* root mean square of what is a smooth curve in these deviations, when it is more than the rest: the law
-   * does not fit; else 0 */
+  ch_estimate alpha_tokens, tokens; /* alpha_D, and D_c in tokens; of a sum, beta and B */
+  ch_estimate floor;                /* E of a sum, in nats; else 0 */
+  ch_estimate at;                   /* L(at_size, at_tokens) in nats; NaN without them */
+  double at_size, at_tokens;        /* parameters and tokens at which `at` is the loss; 0: none */
+  double noise;                     /* standard deviation of ln L from the law, without outliers */
+  /* root mean square of the smooth part of the deviations of ln L from the law, if it exceeds the rest: the law
+   * then does not fit; else 0 */
   double systematic;
-  double other_noise;     /* then, the noise of the other form; else 0 */
-  int32_t points;         /* models */
-  int32_t sizes, lengths; /* different numbers of parameters and of tokens among them */
-  int32_t outliers;       /* models that weigh less than half */
-  bool says_nothing;      /* neither exponent is bounded below */
+  double other_noise;     /* noise of the law of the other form, if systematic is not 0; else 0 */
+  int32_t points;         /* number of models */
+  int32_t sizes, lengths; /* number of different numbers of parameters, and of tokens, of the models */
+  int32_t outliers;       /* number of models with a weight below one half */
+  bool says_nothing;      /* true: neither exponent has a lower bound */
 } ch_size_law;
 
 /* ---- Stability ---- */
 
+/* The verdict on the training losses of a run. */
 typedef enum ch_stability_verdict {
   CH_STABLE = 0,
   CH_NOT_FINITE = 1,  /* a loss or gradient was not finite */
-  CH_UNRECOVERED = 2, /* a spike that the loss did not come back from */
-  CH_RISING = 3,      /* the loss ends above where it was */
-  CH_STUCK = 4        /* it fell far less than at smaller rates; found by comparing the runs of a sweep */
+  CH_UNRECOVERED = 2, /* the loss did not recover from a spike */
+  CH_RISING = 3,      /* the loss ends above an earlier level */
+  CH_STUCK = 4        /* the loss fell far less than at smaller rates; only the runs of a sweep show it */
 } ch_stability_verdict;
 
-/* A stretch of losses far above those before it; docs/sweep.md says how far. */
+/* A stretch of losses far above those before it; docs/sweep.md defines it. */
 typedef struct ch_spike {
-  int64_t first, last; /* steps from 1; last: the last step so far, where the spike is not over */
-  double height;       /* highest loss over the level before */
-  bool recovered;
+  /* its first and last step, counted from 1; an unfinished spike lasts to the last step */
+  int64_t first, last;
+  double height;  /* the highest loss minus the level before the spike, nats */
+  bool recovered; /* true: the loss came back to its level */
 } ch_spike;
 
+/* The most spikes that ch_stability lists. */
 enum { CH_SPIKES_KEPT = 64 };
 
+/* The stability of a run. */
 typedef struct ch_stability {
   ch_stability_verdict verdict;
-  int64_t step;   /* the first step of the spike, or the step with a loss that was not finite; else 0 */
-  int64_t spikes; /* number of all spikes, recovered or not */
-  int32_t kept;   /* how many of them, from the first, are in the list */
-  ch_spike list[CH_SPIKES_KEPT];
+  /* first step of the spike that decides the verdict, or the step with a loss that was not finite; else 0 */
+  int64_t step;
+  int64_t spikes;                /* number of all spikes, recovered or not */
+  int32_t kept;                  /* number of spikes in `list` */
+  ch_spike list[CH_SPIKES_KEPT]; /* [kept] the first spikes */
 } ch_stability;
 
 /* Returns "stable", "not_finite", "unrecovered_spike", "rising" or "stuck"; static storage. */
@@ -115,95 +120,103 @@ CH_API const char *ch_stability_name(ch_stability_verdict verdict);
 
 /* ---- Curves in files ---- */
 
-/* Fill with ch_fit_defaults, then change what should differ: members may be added in later versions. */
+/* The settings of fits to files. Fill with ch_fit_defaults, then change what should differ: later versions may
+ * add members. */
 typedef struct ch_fit_settings {
-  bool training;  /* fit the training losses of logs and results; default: their validation losses */
-  int64_t budget; /* tokens at which the law's loss is wanted; 0 (default): none */
-  /* without embeddings, at which a law of size and tokens is wanted; 0 (default): nowhere */
+  bool training;  /* true: fit the training losses of logs and results; default: their validation losses */
+  int64_t budget; /* tokens at which a law predicts the loss; 0 (default): none */
+  /* parameters without embeddings at which a law of size and tokens predicts the loss, with `budget`; 0
+   * (default): none */
   int64_t parameters;
-  /* Points up to so many tokens are left out; -1 (default): of logs and results the first tenth, of tables
-     none. */
+  /* tokens whose points are left out at the beginning of a curve; -1 (default): the first tenth of logs and
+   * results, none of tables */
   int64_t skip;
-  ch_size_form form; /* of a law of size and tokens; default: CH_SIZE_FORM_RATIO */
+  ch_size_form form; /* form of a law of size and tokens; default CH_SIZE_FORM_RATIO */
 } ch_fit_settings;
 
+/* Fills the defaults. */
 CH_API void ch_fit_defaults(ch_fit_settings *settings);
 
-/* The results for one curve. */
+/* The results for one curve. Strings belong to the fits. */
 typedef struct ch_curve_fit {
   const char *name;       /* name of the file or the run */
-  int32_t points;         /* points of the curve, including those that are left out */
+  int32_t points;         /* number of points of the curve, with those that are left out */
   ch_stability stability; /* stability of the training losses, if the file has them; else of the points */
-  bool has_law;
-  ch_scaling_law law;
-  const char *no_law; /* why there is no law; "" if there is one */
+  bool has_law;           /* true if a law was fitted */
+  ch_scaling_law law;     /* the law, if has_law is set */
+  const char *no_law;     /* the reason why there is no law, a sentence; "" if there is one */
 } ch_curve_fit;
 
 /* The curves of a file. */
 typedef struct ch_fits ch_fits;
 
-/* Fits the law to every curve of the file PATH, a table of tokens and losses (CSV, or columns separated by
- * spaces), the log.jsonl of a run, or the results.json of a comparison or sweep, and judges its stability;
- * settings may be NULL. A curve that has no law is no error. Release *fits with ch_fits_free. Errors:
- * CH_ERROR_IO, and CH_ERROR_FORMAT with the file and the line. */
+/* Fits the law to every curve of the file PATH, and judges its stability. The file is a table of tokens and
+ * losses (CSV, or columns separated by spaces), the log.jsonl of a run, or the results.json of a comparison or
+ * sweep. settings may be NULL for the defaults. A curve without a law is no error. Release *fits with
+ * ch_fits_free. Errors: CH_ERROR_ARGUMENT for a negative budget, CH_ERROR_IO, CH_ERROR_MEMORY, and
+ * CH_ERROR_FORMAT with the file and the line. */
 CH_API ch_status ch_fit_file(const char *path, const ch_fit_settings *settings, ch_fits **fits,
                              ch_error *error);
 
 /* Fits the law of size and tokens to the models of the file PATH: the results.json of a comparison, the
- * output of `crosshead runs --json`, or a table of parameters (without embeddings), tokens and losses;
- * settings may be NULL. *law, *json and *text may be NULL: the law, the object of `crosshead fit --law size
- * --json` (or chinchilla, by settings->form), and the lines for a terminal, the latter two NUL-terminated and
- * the caller's: release them with ch_free. Errors: CH_ERROR_IO, and CH_ERROR_FORMAT with the file and the
- * line or with what ch_size_law_fit says of its models. */
+ * output of `crosshead runs --json`, or a table of parameters (without embeddings), tokens and losses.
+ * settings may be NULL for the defaults; each of law, json and text may be NULL. *law becomes the law. *json
+ * becomes the object of `crosshead fit --law size --json` (or chinchilla, by settings->form), and *text lines
+ * for a terminal; both are NUL-terminated and the caller's: release them with ch_free. Errors: CH_ERROR_IO;
+ * CH_ERROR_ARGUMENT for settings->skip, which is for curves; CH_ERROR_FORMAT with the file and the line, or
+ * with the sentence of ch_size_law_fit; CH_ERROR_MEMORY. */
 CH_API ch_status ch_size_law_fit_file(const char *path, const ch_fit_settings *settings, ch_size_law *law,
                                       char **json, char **text, ch_error *error);
 
-/* NULL is fine. */
+/* Releases the fits. NULL is fine. */
 CH_API void ch_fits_free(ch_fits *fits);
 
-/* Returns how many curves the file has: at least 1. */
+/* Returns the number of curves in the file, at least 1. */
 CH_API int32_t ch_fits_count(const ch_fits *fits);
 
 /* Returns curve `index` of 0 ... count - 1; it belongs to `fits`. NULL for another index. */
 CH_API const ch_curve_fit *ch_fits_curve(const ch_fits *fits, int32_t index);
 
-/* *json becomes the object of `crosshead fit --json`; NUL-terminated and the caller's: release it with
- * ch_free. */
+/* Writes the object of `crosshead fit --json`. *json is NUL-terminated and the caller's: release it with ch_free.
+ * Errors: CH_ERROR_MEMORY. */
 CH_API ch_status ch_fits_json(const ch_fits *fits, char **json, ch_error *error);
 
-/* *text becomes the laws, spikes and verdicts in lines for a terminal; NUL-terminated and the caller's. */
+/* Writes the laws, spikes and verdicts in lines for a terminal. *text is NUL-terminated and the caller's: release
+ * it with ch_free. Errors: CH_ERROR_MEMORY. */
 CH_API ch_status ch_fits_text(const ch_fits *fits, char **text, ch_error *error);
 
 /* ---- Fits of arrays ---- */
 
-/* The fewest points of a fit. */
+/* The fewest points of a curve, and the fewest models, that laws are fitted to. */
 enum { CH_SCALING_LEAST_POINTS = 8 };
 
-/* Fits the law to tokens [n] and losses [n], of rising tokens; docs/sweep.md says what is minimised and where
- * the intervals come from. budget: the tokens of law->at; 0 for none. Of more than 400 points, neighbours are
- * replaced by their median. Errors (CH_ERROR_ARGUMENT): too few points, values that are not finite or not
- * positive, tokens that do not rise, a curve that does not fall. */
+/* Fits the law to tokens [n], which rise, and losses [n]; docs/sweep.md describes the method. budget: the tokens
+ * of law->at; 0 for none. Of more than 400 points, neighbours are replaced by their median. Errors:
+ * CH_ERROR_ARGUMENT for too few points, values that are not finite, tokens that are not positive or do not
+ * rise, negative losses, a negative budget and a curve that does not fall; CH_ERROR_MEMORY. */
 CH_API ch_status ch_scaling_law_fit(const double *tokens, const double *losses, int32_t n, double budget,
                                     ch_scaling_law *law, ch_error *error);
 
-/* Returns the loss that a fitted law predicts for so many tokens. */
+/* Returns the loss, in nats, that a fitted law predicts after `tokens` tokens. */
 CH_API double ch_scaling_law_loss(const ch_scaling_law *law, double tokens);
 
-/* The most models of a fit; the fewest are CH_SCALING_LEAST_POINTS. */
+/* The most models that a law of size and tokens is fitted to. */
 enum { CH_SIZE_LAW_MOST_POINTS = 10000 };
 
-/* Fits a law of the form to n models with sizes, tokens and losses [n], in any order; docs/sweep.md says what
- * is minimised. at_size, at_tokens: where law->at is wanted; 0 for nowhere. Errors (CH_ERROR_ARGUMENT): too
- * few models, fewer than three sizes or three numbers of tokens, and values that are not finite or not
- * positive. */
+/* Fits a law of the form to n models with sizes, tokens and losses [n], in any order; docs/sweep.md describes the
+ * method. sizes: parameters without embeddings. at_size, at_tokens: the parameters and tokens of law->at; both
+ * 0 for none. Errors: CH_ERROR_ARGUMENT for too few or too many models, fewer than three sizes or three numbers
+ * of tokens, values that are not finite or not positive, and one of at_size and at_tokens alone;
+ * CH_ERROR_MEMORY. */
 CH_API ch_status ch_size_law_fit(ch_size_form form, const double *sizes, const double *tokens,
                                  const double *losses, int32_t n, double at_size, double at_tokens,
                                  ch_size_law *law, ch_error *error);
 
-/* Returns the loss that a fitted law predicts for a size and so many tokens. */
+/* Returns the loss, in nats, that a fitted law predicts for `size` parameters and `tokens` tokens. */
 CH_API double ch_size_law_loss(const ch_size_law *law, double size, double tokens);
 
-/* Judges the training losses [n] of every step of a run; losses after one that is not finite do not count.
+/* Judges the training losses [n] of every step of a run, in nats; losses after one that is not finite do not
+ * count. Fills *stability.
  *
  *   double losses[] = {3.2, 3.1, 3.0, 2.9};
  *   ch_stability stability;

@@ -23,11 +23,11 @@ extern "C" {
 
 /* Settings for choosing the next token. Fill with ch_sampler_defaults. */
 typedef struct ch_sampler {
-  /* logits are divided by it; 0 = always the likeliest, the lower id of equals; default 1 */
+  /* divisor of the logits; 0 = always the likeliest token, the lower id of equals; default 1 */
   double temperature;
-  int32_t top_k;     /* keep only the k likeliest tokens; 0 = all (default) */
-  double top_p;      /* then keep the fewest tokens whose probabilities sum to p; 1 = all (default) */
-  uint64_t state[4]; /* random state, advanced by every draw; set by ch_sampler_defaults, not by hand */
+  int32_t top_k; /* number of likeliest tokens to draw from; 0 = all (default) */
+  double top_p;  /* of those, draw from the fewest whose probabilities sum to p, 0 to 1; 1 = all (default) */
+  uint64_t state[4]; /* random state, advanced by every draw; only ch_sampler_defaults sets it */
 } ch_sampler;
 
 /* Fills the defaults, with a random state that depends on `seed` alone. */
@@ -37,78 +37,81 @@ CH_API void ch_sampler_defaults(ch_sampler *sampler, uint64_t seed);
  * Returning false stops the generation. */
 typedef bool (*ch_text_sink)(const char *text, size_t size, void *user);
 
-/* Why a text ended. */
+/* The reason why a text ended. */
 typedef enum ch_end {
-  CH_END_TOKEN = 0,   /* the model chose an end-of-text token; that token is not written */
+  CH_END_TOKEN = 0,   /* the model chose an end-of-text token, which is not written */
   CH_END_LIMIT = 1,   /* max_tokens tokens were written */
   CH_END_FULL = 2,    /* the session has no room for more tokens */
   CH_END_STOPPED = 3, /* a sink or the session's progress callback returned false */
-  CH_END_ERROR = 4,   /* a logit was not a number */
-  CH_END_STRING = 5   /* a stop string was written */
+  CH_END_ERROR = 4,   /* an error ended the text: most often, a logit was not a number */
+  CH_END_STRING = 5   /* a stop string was completed; the text ends before it */
 } ch_end;
 
-/* Returns the name of an end, "end", "length", "context", "stopped", "failed" or "stop string". Never NULL;
- * static storage. */
+/* Returns the name of an end: "end", "length", "context", "stopped", "failed" or "stop string"; "unknown" for a
+ * number that is none. Static storage. */
 CH_API const char *ch_end_name(ch_end end);
 
 /* The results of a generation. */
 typedef struct ch_generation_result {
-  int64_t prompt_tokens, tokens;          /* tokens fed from the prompt, tokens written */
-  double prefill_seconds, decode_seconds; /* wall time of each part */
+  int64_t prompt_tokens, tokens;          /* tokens of the prompt that were computed, and tokens written */
+  double prefill_seconds, decode_seconds; /* wall time of reading the prompt, and of writing */
   ch_end end;
-  int32_t stop_string; /* CH_END_STRING: which one; else -1 */
+  int32_t stop_string; /* index of the stop string that ended the text; -1 without CH_END_STRING */
 } ch_generation_result;
 
 /* Reads a prompt (NUL-terminated UTF-8) and writes at most `max_tokens` tokens after it; 0 = as many as fit.
- * An empty session begins a text; any other continues what it holds. The session must have one sequence;
- * afterwards it holds the prompt and the generated tokens, so that a second call continues from there.
- * result, sink and sampler may be NULL. Errors: CH_ERROR_ARGUMENT for settings out of range and a model
- * without tokenizer, CH_ERROR_FULL when the prompt does not fit; nothing is fed then. CH_ERROR_NUMERIC when a
- * logit is NaN: the text ends there. */
+ * An empty session begins a text; any other continues its tokens. The session must have one sequence.
+ * Afterwards it holds the prompt and the generated tokens, so that a second call continues from there.
+ * result and sink may be NULL; a sampler of NULL means the defaults with seed 0. A callback that returns false
+ * ends the text with CH_END_STOPPED and CH_OK. Errors: CH_ERROR_ARGUMENT for settings out of range, a session
+ * of several sequences, a model without tokenizer and a prompt of no tokens, CH_ERROR_FORMAT for text that the
+ * tokenizer cannot encode, CH_ERROR_FULL when the prompt does not fit; nothing is fed then. CH_ERROR_NUMERIC
+ * when a logit is NaN or infinite, and CH_ERROR_MEMORY: the text ends there. */
 CH_API ch_status ch_generate(ch_session *session, const char *prompt, int64_t max_tokens, ch_sampler *sampler,
                              ch_text_sink sink, void *user, ch_generation_result *result, ch_error *error);
 
 /* ---- One text with all settings ---- */
 
-/* A token and ln of its probability. */
+/* A token and its probability. */
 typedef struct ch_token_probability {
   int32_t token;
-  double log_probability;
+  double log_probability; /* ln of the softmax of the raw logits, before temperature, top-k and top-p */
 } ch_token_probability;
 
-/* Called with each token written, before its text: its log-probability, and the `top_count` likeliest tokens
- * at its place (top is valid during the call). Returning false stops the generation. */
+/* Called with each token written, before its text. top [top_count] are the likeliest tokens at its place, as
+ * ch_top_tokens orders them. Both pointers are valid during the call. Returning false stops the text. */
 typedef bool (*ch_token_sink)(const ch_token_probability *token, const ch_token_probability *top,
                               int32_t top_count, void *user);
 
-/* A text to generate. Zero-initialise it and set `prompt`, or `prompt_tokens`; members may be added in later
- * versions. Everything that it points to is the caller's and must last until the call has returned. */
+/* A text to generate. Zero-initialise it and set `prompt`, or `prompt_tokens`; later versions may add members.
+ * Everything that it points to is the caller's and must last until the call has returned. */
 typedef struct ch_batch_text {
   const char *prompt;  /* NUL-terminated UTF-8. Consecutive texts with the same pointer compute it once */
-  int64_t max_tokens;  /* 0 = as many as fit */
-  ch_sampler *sampler; /* sampler of this text alone; NULL for the defaults with seed 0 */
-  ch_text_sink sink;   /* or NULL; returning false stops this text */
-  void *user;          /* the sinks' */
-  ch_generation_result generated; /* the results; only one text counts a shared prompt */
-  ch_status status; /* CH_OK, or CH_ERROR_NUMERIC where a logit of this text was NaN: it ended there */
-  const int32_t *prompt_tokens; /* [prompt_token_count], instead of `prompt`, which must then be NULL */
+  int64_t max_tokens;  /* the most tokens to write; 0 = as many as fit */
+  ch_sampler *sampler; /* sampler of this text, whose state advances; NULL = the defaults with seed 0 */
+  ch_text_sink sink;   /* receives the text; or NULL */
+  void *user;          /* argument of both sinks */
+  ch_generation_result generated; /* the results; of texts that share a prompt one counts its tokens */
+  ch_status status; /* result: CH_OK, or the error that ended the text; CH_ERROR_NUMERIC for a NaN logit */
+  const int32_t *prompt_tokens; /* [prompt_token_count] ids in place of `prompt`, which must then be NULL */
   size_t prompt_token_count;
-  bool prompt_special; /* special tokens written out in `prompt` become their ids: CH_TEXT_SPECIAL */
+  bool prompt_special; /* true: special tokens written out in `prompt` become their ids (CH_TEXT_SPECIAL) */
   /* [stop_count] stop strings, NUL-terminated UTF-8, none empty. The text ends before the stop string that is
    * completed first, even if that one begins in the middle of a token; sinks get no byte of it. The session
    * holds the tokens up to the one that completed it. */
   const char *const *stops;
   int32_t stop_count;
-  ch_token_sink token_sink; /* or NULL; tokens of a stop string are reported too */
-  int32_t top_count;        /* likeliest tokens to report to token_sink; 0 ... 100 */
-  ch_ids *ids; /* or NULL: the ids of the tokens written are appended, those of a stop string too */
-  /* Set before the first sink call: bytes at the beginning of the text that belong to the prompt, which ended
-   * within a character. */
+  ch_token_sink token_sink; /* receives each token, those of a stop string too; or NULL */
+  int32_t top_count;        /* number of likeliest tokens that token_sink receives, 0 to 100 */
+  ch_ids *ids; /* the ids of the tokens written are appended, those of a stop string too; or NULL */
+  /* result, set before the first sink call: bytes at the beginning of the text that complete a character of
+   * the prompt */
   int32_t prompt_bytes;
 } ch_batch_text;
 
-/* Generates with the settings of `text`. A model without a tokenizer can continue prompt_tokens; its sink
- * gets no text. Errors also: CH_ERROR_ARGUMENT for a prompt of no tokens. text->status is set too.
+/* Generates one text as ch_generate does, with the settings of `text`, whose results it fills. A model without
+ * a tokenizer can continue prompt_tokens; its sink gets no text. Errors: those of ch_generate; text->status is
+ * set too.
  *
  *   ch_ids written = {0};
  *   const char *stops[] = {"\n\n"};
@@ -119,17 +122,17 @@ CH_API ch_status ch_generate_text(ch_session *session, ch_batch_text *text, ch_e
 
 /* ---- Many texts at a time ---- */
 
-/* The most texts that are written at a time. */
+/* The most texts that are generated at a time. */
 enum { CH_BATCH_MOST = 32 };
 
-/* Writes texts [count], as many at a time as the session has sequences (at most CH_BATCH_MOST), so that the
+/* Generates texts [count], as many at a time as the session has sequences (at most CH_BATCH_MOST), so that the
  * matrices are read once for all of them. They may differ in length; when one has ended, the next replaces
  * it. Each text is what ch_generate_text writes for it alone in an empty session with the same sampler and
  * number of threads, bit for bit (within rounding with block-quantised weights, talking heads and
  * embedding gates). Sinks are called by the calling thread, each with pieces of its own text. The session's
- * previous content is lost, and it is empty afterwards. Errors: those of ch_generate_text, before anything is
- * written, with the text's index in the sentence. A logit that is NaN ends its text alone: the others are
- * written, then the first such error is returned.
+ * tokens are lost, and it is empty afterwards. Errors: those of ch_generate_text, before any text is written,
+ * with the text's index in the sentence. A NaN logit ends its text alone: the others are completed, then the
+ * first such error is returned. CH_ERROR_MEMORY ends all texts.
  *
  *   ch_batch_text texts[] = {{.prompt = "One"}, {.prompt = "Two", .max_tokens = 20}};
  *   if (ch_generate_batch(session, texts, 2, NULL) == CH_OK) puts(ch_end_name(texts[1].generated.end)); */
@@ -137,8 +140,9 @@ CH_API ch_status ch_generate_batch(ch_session *session, ch_batch_text *texts, si
 
 /* ---- Tokens one by one ---- */
 
-/* Draws a token from logits [vocab_size]; the same sampler and logits always give the same token. Errors:
- * CH_ERROR_ARGUMENT for settings out of range, CH_ERROR_NUMERIC when a logit is NaN, CH_ERROR_MEMORY.
+/* Draws *token from logits [vocab_size] and advances the sampler's state. Equal samplers and logits give equal
+ * tokens. Errors: CH_ERROR_ARGUMENT for settings out of range; CH_ERROR_NUMERIC when a logit is NaN or
+ * +infinite, or all are -infinite; CH_ERROR_MEMORY.
  *
  *   const float *logits;
  *   int32_t token = 1; // the first of the text
@@ -152,12 +156,12 @@ CH_API ch_status ch_sample(ch_sampler *sampler, const float *logits, int64_t voc
 
 /* Computes ln of the probability that logits [vocab_size] give to a token: the log-softmax of the logits
  * before temperature, top-k and top-p. Errors: CH_ERROR_ARGUMENT for a token outside the vocabulary,
- * CH_ERROR_NUMERIC when a logit is NaN or +infinite. */
+ * CH_ERROR_NUMERIC when a logit is NaN or +infinite, or all are -infinite. */
 CH_API ch_status ch_log_probability(const float *logits, int64_t vocab_size, int32_t token,
                                     double *log_probability, ch_error *error);
 
-/* Fills top [count] with the `count` most likely tokens, the most likely first; of equal ones the lower id
- * comes first. Errors: those of ch_log_probability, and CH_ERROR_ARGUMENT for a count outside 1 ...
+/* Fills top [count] with the most likely tokens, the most likely first; of equal ones the lower id comes first.
+ * Errors: those of ch_log_probability, and CH_ERROR_ARGUMENT for a count outside 1 ...
  * vocab_size. */
 CH_API ch_status ch_top_tokens(const float *logits, int64_t vocab_size, ch_token_probability *top,
                                int32_t count, ch_error *error);

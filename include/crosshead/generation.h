@@ -29,191 +29,203 @@ extern "C" {
 #endif
 
 /* A generation holds a session of several places (sequences) and a queue of requests. It works in rounds
- * (ch_generation_step) and reports what happens through the callback of each request. One thread at a time
- * may use it, and every callback is called by that thread.
+ * (ch_generation_step) and reports events through the callback of each request. One thread at a time may use
+ * it, and that thread calls every callback.
  *
  * A request gives the same tokens and log-probabilities, bit for bit, alone or with others, first or
  * repeated, and with or without reuse of an earlier prompt's states, as long as model, number of threads,
- * chunk and types are the same. Exceptions are those of ch_session_step: block-quantised weights, talking
- * heads and embedding gates, which are the same within rounding. */
+ * chunk and types are the same. With block-quantised weights, talking heads and embedding gates they are the
+ * same within rounding (ch_session_step). */
 typedef struct ch_generation ch_generation;
 
 /* ---- Opening ---- */
 
-/* Fill with ch_generation_defaults, then change what should differ: members may be added in later
- * versions. */
+/* The settings of a generation. Fill with ch_generation_defaults, then change what should differ: later versions
+ * may add members. */
 typedef struct ch_generation_settings {
-  /* session.sequences: places, the texts decoded together, 1 ... CH_BATCH_MOST (default 8).
-   * session.max_tokens: the tokens of one text, prompt included; 0 = the context length, at most 4096. */
+  /* settings of the session. sequences: places, the texts that are decoded together, 1 ... CH_BATCH_MOST
+   * (default 8). max_tokens: tokens of one text, prompt included. */
   ch_session_settings session;
   int64_t chunk; /* tokens of a prefill pass, 33 ... 1024; default 128 */
 } ch_generation_settings;
 
+/* Fills the defaults. */
 CH_API void ch_generation_defaults(ch_generation_settings *settings);
 
-/* Computes the bytes that ch_generation_create with these settings (NULL = the defaults) would need for
- * weights, cache and workspace, without allocating them. Errors: CH_ERROR_ARGUMENT for settings out of range,
- * CH_ERROR_CONFIG. */
+/* Computes the bytes that a generation with these settings (NULL = the defaults) needs for weights, cache and
+ * workspace, without allocating them. Errors: those of ch_generation_create. */
 CH_API ch_status ch_generation_estimate(const ch_model *model, const ch_generation_settings *settings,
                                         ch_memory *memory, ch_error *error);
 
-/* Creates a generation without requests. The cache of all places is allocated here; its memory is used as
- * tokens fill it. The model must outlive it. Errors: CH_ERROR_ARGUMENT, CH_ERROR_CONFIG, and CH_ERROR_MEMORY
- * with what is needed and what would fit. */
+/* Creates a generation without requests; release *generation with ch_generation_free. The cache of all places
+ * is allocated here; its memory becomes resident as tokens fill it. The model must outlive the generation.
+ * settings may be NULL for the defaults. Errors: CH_ERROR_ARGUMENT for settings out of range, CH_ERROR_CONFIG
+ * as of ch_session_create, and CH_ERROR_MEMORY if cache and workspace exceed the free memory. */
 CH_API ch_status ch_generation_create(const ch_model *model, const ch_generation_settings *settings,
                                       ch_generation **generation, ch_error *error);
 
-/* Requests that are not over end without an event. NULL is fine. */
+/* Releases the generation and its session. Unfinished requests end without an event. NULL is fine. */
 CH_API void ch_generation_free(ch_generation *generation);
 
-/* Returns its session, for ch_session_capacity, ch_session_cache_bytes, ch_session_end_tokens,
- * ch_session_set_end_tokens. Feed nothing to it. */
+/* Returns the generation's session, for ch_session_capacity, ch_session_cache_bytes, ch_session_end_tokens and
+ * ch_session_set_end_tokens. Do not feed, truncate or free it, and do not set its progress callback. */
 CH_API ch_session *ch_generation_session(ch_generation *generation);
 
 /* ---- Events ---- */
 
+/* The kind of an event. */
 typedef enum ch_event_kind {
-  CH_EVENT_PROMPT_TOKEN =
-      0,               /* with echo_probabilities: a token of the prompt, in order, from the first one on */
-  CH_EVENT_PROMPT = 1, /* the prompt is read; once a request, after its CH_EVENT_PROMPT_TOKEN */
-  CH_EVENT_TOKEN = 2,  /* a choice wrote a token; an end token too */
-  CH_EVENT_END = 3     /* a choice is over; its last event */
+  CH_EVENT_PROMPT_TOKEN = 0, /* with echo_probabilities: the next token of the prompt, from the first on */
+  CH_EVENT_PROMPT = 1,       /* the prompt is read: one event per request, after those of its tokens */
+  CH_EVENT_TOKEN = 2,        /* a choice wrote a token, which may be an end token */
+  CH_EVENT_END = 3           /* a choice has ended: its last event */
 } ch_event_kind;
 
-/* Valid during the call, with all that it points to. Members that a kind does not name are 0. */
+/* An event. All that it points to is valid during the call. Members whose comment does not name the event's
+ * kind are 0. */
 typedef struct ch_event {
   ch_event_kind kind;
-  int64_t request; /* ch_generation_add's id */
-  void *user;      /* the request's */
-  int32_t choice;  /* 0 ... choices - 1: CH_EVENT_TOKEN, CH_EVENT_END */
+  int64_t request; /* id of the request, from ch_generation_add */
+  void *user;      /* `user` of the request */
+  int32_t choice;  /* CH_EVENT_TOKEN, CH_EVENT_END: index of the choice, from 0 */
 
-  /* CH_EVENT_PROMPT_TOKEN, CH_EVENT_TOKEN. ln of the softmax of the raw logits, before bias, penalties and
-   * temperature: NaN for the first token of a prompt, which nothing predicts, and without `probabilities`.
-   * top: the likeliest tokens at its place, as ch_top_tokens orders them. */
-  int32_t token;
+  int32_t token; /* CH_EVENT_PROMPT_TOKEN, CH_EVENT_TOKEN: the token's id */
+  /* CH_EVENT_PROMPT_TOKEN, CH_EVENT_TOKEN: ln of the softmax of the raw logits, before bias, penalties and
+   * temperature. NaN for the first token of a prompt, which nothing predicts, and for CH_EVENT_TOKEN without
+   * `probabilities`. */
   double log_probability;
-  const ch_token_probability *top; /* [top_count] */
+  /* CH_EVENT_PROMPT_TOKEN, CH_EVENT_TOKEN: [top_count] the likeliest tokens at the token's place, as
+   * ch_top_tokens orders them */
+  const ch_token_probability *top;
   int32_t top_count;
-  int64_t index; /* of the token in the prompt, or among those that the choice wrote */
-  bool ends;     /* an end token, which has no text */
+  int64_t index; /* index of the token in the prompt, or among the tokens of the choice; from 0 */
+  bool ends;     /* CH_EVENT_TOKEN: true for an end token, which has no text */
 
-  /* CH_EVENT_TOKEN, CH_EVENT_END: text that is released now, perhaps none: whole UTF-8 characters, and no
-   * byte that may begin a stop string. CH_EVENT_END releases what was held back and is no stop string. Not
-   * NUL-terminated. */
+  /* CH_EVENT_TOKEN, CH_EVENT_END: [size] the text that is released now, perhaps none: whole UTF-8 characters,
+   * and no byte that may begin a stop string. CH_EVENT_END releases the text that was held back, unless it is a
+   * stop string or the choice was cancelled. Not NUL-terminated. */
   const char *text;
   size_t size;
-  /* CH_EVENT_TOKEN: where the token's own text begins in the choice's text, in bytes and in characters. The
-   * tokens of a character that several of them make share one offset. CH_EVENT_END: the length of the text. A
-   * token whose offset is not below that length belongs to the stop string, or has no text. */
+  /* CH_EVENT_TOKEN: offset of the token's own text in the choice's text, in bytes and in characters. Tokens
+   * that form one character together share an offset. CH_EVENT_END: length of the text. A token whose offset is
+   * not below that length belongs to the stop string, or has no text. */
   int64_t text_offset, character_offset;
-  /* The first bytes of the choice's text that complete a character which the prompt left unfinished: set from
-   * the first released text on. */
+  /* CH_EVENT_TOKEN, CH_EVENT_END: bytes at the beginning of the choice's text that complete a character of the
+   * prompt; known from the first released text on */
   int32_t prompt_bytes;
 
   int64_t cached; /* CH_EVENT_PROMPT, CH_EVENT_END: tokens of the prompt whose states were reused */
-  /* CH_EVENT_END: prompt_tokens are those computed for this choice (of a prompt that choices share, the first
-   * counts it), tokens those written, the end token not included. CH_END_STOPPED: cancelled, or the callback
-   * returned false. */
+  /* CH_EVENT_END: the results. prompt_tokens were computed for this choice; the first of the choices that share
+   * a prompt counts it. `tokens` does not include an end token. CH_END_STOPPED: the choice was cancelled, or
+   * the callback returned false. */
   const ch_generation_result *generated;
   ch_status status;    /* CH_EVENT_END: CH_OK, or the error of CH_END_ERROR */
-  const char *message; /* its sentence, or NULL */
+  const char *message; /* CH_EVENT_END: the sentence of the error; NULL without one */
 } ch_event;
 
-/* Returning false cancels the choice, or with a prompt's event the request: CH_EVENT_END follows at once. It
- * may call ch_generation_cancel and ch_generation_pause, and nothing else of the generation. */
+/* Called with each event of a request. Returning false cancels the choice, or for an event of the prompt the
+ * whole request; CH_EVENT_END follows. It may call ch_generation_cancel and ch_generation_pause, but no other
+ * function of the generation. */
 typedef bool (*ch_event_sink)(const ch_event *event, void *user);
 
 /* ---- Requests ---- */
 
+/* A number to add to the logit of a token. */
 typedef struct ch_logit_bias {
   int32_t token;
-  double bias; /* added to the token's logit; -100 or less bans it */
+  double bias; /* added to the token's logit; -100 or less bans the token */
 } ch_logit_bias;
 
-/* A prompt and how to continue it. Fill with ch_generation_request_defaults: members may be added in later
- * versions. All that it points to but `user` is copied. */
+/* A prompt and the settings of its continuations. Fill with ch_generation_request_defaults, then change what
+ * should differ: later versions may add members. All that it points to except `user` is copied. */
 typedef struct ch_generation_request {
   const int32_t *prompt; /* [prompt_count] ids, at least one */
   size_t prompt_count;
-  int32_t choices;    /* continuations of the prompt, which is read once: 1 (default) ... 1024 */
-  int64_t max_tokens; /* that each may write; -1 (default) = as many as fit; 0 = the prompt is only read */
-  /* of choice 0; only temperature, top_k and top_p matter. Defaults: ch_sampler_defaults */
-  ch_sampler sampler;
+  int32_t choices; /* number of continuations of the prompt, which is read once: 1 (default) ... 1024 */
+  /* the most tokens of a choice; -1 (default) = as many as fit; 0 = only read the prompt */
+  int64_t max_tokens;
+  ch_sampler sampler;          /* temperature, top_k and top_p of all choices; its state is ignored */
   uint64_t seed;               /* choice k draws as a sampler of ch_sampler_defaults(seed + k); default 0 */
-  const ch_logit_bias *biases; /* [bias_count], one per token */
+  const ch_logit_bias *biases; /* [bias_count] biases, one per token */
   size_t bias_count;
-  /* Subtracted from the logit of a token that the choice wrote c > 0 times: c * frequency_penalty +
-     presence_penalty. */
+  /* c * frequency_penalty + presence_penalty is subtracted from the logit of a token that the choice wrote
+   * c > 0 times; default 0 */
   double frequency_penalty, presence_penalty;
   const int32_t *banned; /* [banned_count] tokens that are never written */
   size_t banned_count;
-  bool ban_end_tokens;      /* tokens that end a text are banned */
-  int64_t min_tokens;       /* they are banned until so many tokens are written; default 0 */
-  const char *const *stops; /* [stop_count] as ch_batch_text's */
+  bool ban_end_tokens;      /* true: tokens that end a text are never written */
+  int64_t min_tokens;       /* tokens that a choice writes before it may end by an end token; default 0 */
+  const char *const *stops; /* [stop_count] stop strings, as ch_batch_text.stops */
   int32_t stop_count;
-  bool probabilities;      /* events get log_probability */
-  int32_t top_count;       /* and so many likeliest tokens, 0 (default) ... 100 */
-  bool echo_probabilities; /* tokens of the prompt are reported too, with both; nothing is reused then */
-  bool reuse;              /* states of an earlier prompt that begins alike may be reused; default true */
-  ch_event_sink sink;      /* or NULL */
-  void *user;              /* the sink's */
+  bool probabilities; /* true: CH_EVENT_TOKEN has log_probability, and `top` if top_count is not 0 */
+  int32_t top_count;  /* number of likeliest tokens in events, 0 (default) ... 100, at most the vocabulary */
+  /* true: tokens of the prompt are reported too, with log_probability and `top`; no states are reused */
+  bool echo_probabilities;
+  bool reuse;         /* true (default): states of an earlier prompt that begins alike may be reused */
+  ch_event_sink sink; /* receives the events; or NULL */
+  void *user;         /* argument of the sink */
 } ch_generation_request;
 
+/* Fills the defaults; the prompt remains to be set. */
 CH_API void ch_generation_request_defaults(ch_generation_request *request);
 
-/* Puts a request into the queue; *id (or NULL) is its number, from 1 up, never used twice. Errors, after
- * which nothing is queued: CH_ERROR_ARGUMENT for settings out of range and ids outside the vocabulary;
- * CH_ERROR_FULL for a prompt that the context has no room for; with max_tokens other than 0 it must leave
- * room for one token; CH_ERROR_MEMORY. */
+/* Adds a request to the queue. *id (id may be NULL) becomes its number, counted from 1 and never used twice.
+ * Errors, after which nothing is queued: CH_ERROR_ARGUMENT for settings out of range, ids outside the
+ * vocabulary and stop strings without a tokenizer; CH_ERROR_FULL for a prompt that does not fit into the
+ * context or, unless max_tokens is 0, leaves no room for one more token; CH_ERROR_MEMORY. */
 CH_API ch_status ch_generation_add(ch_generation *generation, const ch_generation_request *request,
                                    int64_t *id, ch_error *error);
 
-/* Ends a request, or one of its choices (choice -1: all). CH_EVENT_END of each comes at once, or, when called
- * within a callback or while a pass runs, before ch_generation_step returns. A request that is over, or never
- * was, is ignored. */
+/* Cancels a request, or one of its choices (choice -1: all). CH_EVENT_END of each comes before this function
+ * returns or, when a callback calls it, before the function that called the callback returns. A request that
+ * has ended or does not exist is ignored. */
 CH_API void ch_generation_cancel(ch_generation *generation, int64_t id, int32_t choice);
 
-/* Pauses a request, or continues it. A paused one keeps its places and is neither read nor decoded. */
+/* Pauses a request (paused: true) or continues it. A paused request holds its places, but its prompt is not read
+ * and its choices are not decoded. A request that does not exist is ignored. */
 CH_API void ch_generation_pause(ch_generation *generation, int64_t id, bool paused);
 
-/* Sets a callback that is called about twenty times a second within long passes over prompts. It may do what
- * a sink may: a request that it cancels while its prompt is read ends within the pass. NULL = no calls. */
+/* Sets a callback that is called about twenty times a second within long passes over prompts. It may call the
+ * functions that a ch_event_sink may: a request that it cancels while its prompt is read ends within the pass.
+ * NULL = no calls. */
 CH_API void ch_generation_set_watch(ch_generation *generation, void (*watch)(void *user), void *user);
 
 /* ---- Rounds ---- */
 
 /* Runs one round: requests get free places, all texts that can continue get one token in one pass, and one
  * chunk of the oldest unread prompt is read. Chunks begin at multiples of the chunk size, whatever was
- * reused. *busy (or NULL) becomes true if there is more to do, so call it again; false when nothing is left
- * or all that is left is paused. A broken logit ends its choice alone, with CH_END_ERROR. Errors concern the
- * generation as a whole (CH_ERROR_MEMORY): every request is then ended with it. */
+ * reused. *busy (busy may be NULL) becomes true if another round has work; false when no request is left or
+ * all are paused. A NaN logit ends its choice alone, with CH_END_ERROR. Errors: CH_ERROR_ARGUMENT when a
+ * callback calls it; other errors concern the whole generation (CH_ERROR_MEMORY) and end every request. */
 CH_API ch_status ch_generation_step(ch_generation *generation, bool *busy, ch_error *error);
 
 /* ---- Figures ---- */
 
+/* The work of a generation: totals since it was created, and its present load. */
 typedef struct ch_generation_counts {
-  /* Since it was created: prompt tokens computed and reused, tokens written (end tokens included), decoding
-     passes. */
+  /* totals: prompt tokens computed and reused, tokens written (end tokens included), decoding passes */
   uint64_t prompt_tokens, cached_tokens, generated_tokens, decode_steps;
-  double prefill_seconds, decode_seconds;
-  /* Now: choices that wait for a place, and those that have one; tokens of all texts in the cache. */
+  double prefill_seconds, decode_seconds; /* totals of wall time */
+  /* at present: choices that wait for a place, choices that have one, and tokens of their texts in the cache */
   int64_t waiting, processing, cache_tokens;
 } ch_generation_counts;
 
+/* Fills the counts. */
 CH_API void ch_generation_count(const ch_generation *generation, ch_generation_counts *counts);
 
-/* A place. The figures are those of its text, or, while it has none, of its last one. */
+/* A place and its text; a free place has the figures of its last text. */
 typedef struct ch_generation_place {
-  int64_t request; /* 0: free */
-  int32_t choice;
+  int64_t request; /* id of the request whose text is in the place; 0: the place is free */
+  int32_t choice;  /* index of the choice */
+  /* tokens of the prompt, tokens of it that were reused, and tokens written (an end token included) */
   int64_t prompt_tokens, cached_tokens, generated_tokens;
 } ch_generation_place;
 
-/* Fills the place `index`, 0 ... session.sequences - 1; false for any other. */
+/* Fills *place for place `index`, 0 ... session.sequences - 1. Returns false for any other index. */
 CH_API bool ch_generation_at(const ch_generation *generation, int32_t index, ch_generation_place *place);
 
 /* Makes the memory of the first 512 tokens of place `index` resident, so that its first prompt does not wait
- * for page faults; false if no place has this index. A server calls it while it is idle. */
+ * for page faults. Returns false if no place has this index. A server calls it while it is idle. */
 CH_API bool ch_generation_warm(const ch_generation *generation, int32_t index);
 
 #ifdef __cplusplus

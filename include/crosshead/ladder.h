@@ -1,4 +1,4 @@
-/* The laws of a ladder, which say what larger models would reach: L = E + A C^-alpha of each mechanism, L the
+/* The laws of a ladder, which predict the losses of larger models: L = E + A C^-alpha of each mechanism, L the
  * validation loss and C the FLOPs of training, fitted to models of rising size. A comparison with `ladder`
  * set trains the models (compare.h). Link libcrosshead-train.
  *
@@ -25,59 +25,63 @@ extern "C" {
 #endif
 
 enum {
-  CH_LADDER_LEAST_RUNGS = 4,  /* sizes that a law needs */
-  CH_LADDER_MOST_RUNGS = 16,  /* sizes; and */
-  CH_LADDER_MOST_SHARES = 3,  /* the most earlier shares of a run that are used */
-  CH_LADDER_MOST_CURVES = 64, /* mechanisms */
+  CH_LADDER_LEAST_RUNGS = 4,  /* the fewest sizes of a law */
+  CH_LADDER_MOST_RUNGS = 16,  /* the most sizes of a law */
+  CH_LADDER_MOST_SHARES = 3,  /* the most earlier shares of a run that a fit uses */
+  CH_LADDER_MOST_CURVES = 64, /* the most mechanisms */
 };
 
-/* The results for a mechanism. Intervals have 95 % confidence; a bound is INFINITY if there is none, NaN if
- * nothing is known. */
+/* The law of a mechanism. Intervals have 95 % confidence; a bound is INFINITY if there is none, NaN if nothing is
+ * known. */
 typedef struct ch_ladder_law {
-  const char *name;
+  const char *name;      /* name of the mechanism, as `mechanisms` spells it */
   ch_estimate floor;     /* E, nats */
   ch_estimate amplitude; /* A, nats at one FLOP */
   ch_estimate alpha;
-  ch_estimate target; /* predicted loss of a run with target_flops; NaN without a target */
-  double target_flops;
-  /* The largest model as those below it predict it, with the interval for a single run, and what it reached.
-   * The interval is NaN where those below leave no degree of freedom. */
+  ch_estimate target;  /* predicted loss of a run with target_flops, nats; NaN without a target */
+  double target_flops; /* FLOPs of training a model of the target size; 0 without a target */
+  /* loss of the largest model that the smaller models predict, with the interval for a single run; the interval
+   * is NaN if they leave no degree of freedom */
   ch_estimate top;
-  double top_loss;
-  /* How many times its compute, or its training time, the baseline needs for the same loss: at the target, or
-   * of the largest model where there is no target. 1 of the baseline itself. */
+  double top_loss; /* measured loss of the largest model, nats */
+  /* compute, and training time, that the baseline needs for the same loss, relative to this mechanism: at the
+   * target, or without one at the largest model; 1 of the baseline itself */
   ch_estimate multiplier, time_multiplier;
-  const double *rung_multipliers; /* [rungs] that of each model, from its own loss and the baseline's law */
-  int32_t rungs;
-  bool says_nothing; /* the rungs do not bound alpha: they hardly fall, or fall by no law of this form */
+  /* [rungs] compute multiplier of each model's own loss, by the baseline's law */
+  const double *rung_multipliers;
+  int32_t rungs;     /* number of sizes */
+  bool says_nothing; /* true: the losses do not bound alpha; they hardly fall, or by no law of this form */
 } ch_ladder_law;
 
-/* The compute at which one mechanism overtakes another. An end of the interval far from the sizes and the
- * target is open: 0, or INFINITY. */
+/* The compute at which one mechanism overtakes another. */
 typedef struct ch_ladder_crossing {
-  int32_t below, above; /* laws: which has the lower loss with less compute than `flops`, and with more */
+  int32_t below, above; /* index of the law with the lower loss at less compute than `flops`, and at more */
+  /* FLOPs of training at the crossing; an end of the interval far from the sizes and the target is open: 0, or
+   * INFINITY */
   ch_estimate flops;
-  double share; /* share of the resampled fits that cross at all */
+  double share; /* share of the resampled fits that cross; NaN without a degree of freedom */
 } ch_ladder_crossing;
 
 /* The basis of the fitted laws. */
 typedef struct ch_ladder_basis {
   int32_t baseline; /* index of the law that multipliers refer to */
-  bool one_floor;   /* E is the same of all: own ones would not fit better (F test, 25 %) */
-  int32_t shares;   /* earlier shares that were used: 0 where the laws fit them worse than the ends */
+  bool one_floor;   /* true: all laws share one E, because separate ones fit no better (F test, 25 %) */
+  int32_t shares;   /* number of earlier shares of the runs in the fit; 0: the laws do not fit those */
   double noise;     /* standard deviation of a loss from the laws, lack of fit included, nats */
-  int32_t degrees;  /* of freedom */
+  int32_t degrees;  /* degrees of freedom of the fit */
 } ch_ladder_basis;
 
-/* The laws of a comparison with a ladder (ch_comparison_laws). */
+/* The laws of a comparison with a ladder (ch_comparison_laws). They belong to the comparison. */
 typedef struct ch_ladder_laws ch_ladder_laws;
 
-/* Returns the law of curve `index` of 0 ... count - 1; it belongs to `laws`. NULL for another index. */
+/* Returns law `index`, 0 ... count - 1; it belongs to `laws`. NULL for another index. */
 CH_API const ch_ladder_law *ch_ladder_laws_at(const ch_ladder_laws *laws, int32_t index);
+/* Returns the number of laws. */
 CH_API int32_t ch_ladder_laws_count(const ch_ladder_laws *laws);
-/* Returns crossing `index`, of those up to the target (or ten times the largest rung); NULL after the
- * last. */
+/* Returns crossing `index`, from 0, of those up to the target or, without one, ten times the compute of the
+ * largest rung; it belongs to `laws`. NULL after the last. */
 CH_API const ch_ladder_crossing *ch_ladder_crossing_at(const ch_ladder_laws *laws, int32_t index);
+/* Fills the basis of the laws. */
 CH_API void ch_ladder_basis_of(const ch_ladder_laws *laws, ch_ladder_basis *basis);
 
 #ifdef __cplusplus

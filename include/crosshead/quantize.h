@@ -16,23 +16,28 @@
 extern "C" {
 #endif
 
-/* Fill with ch_quantize_defaults, then change what should differ: members may be added in later versions. */
+/* The settings of rounding a model. Fill with ch_quantize_defaults, then change what should differ: later
+ * versions may add members. */
 typedef struct ch_quantize_settings {
-  ch_precision type;    /* type of matrices: BF16, F16, Q8_0, Q6_K, Q4_K or Q4_0; default Q8_0 */
-  bool keep_embedding;  /* the embedding and the LM head stay as they are */
-  ch_progress progress; /* or NULL; the unit is bytes written. false: nothing is left in `out` */
-  void *user;           /* progress's */
+  ch_precision type;   /* type of matrices: BF16, F16, Q8_0, Q6_K, Q4_K or Q4_0; default Q8_0 */
+  bool keep_embedding; /* true: the embedding and the LM head keep their type */
+  /* callback for progress in bytes written, or NULL; after it cancels, `out` holds no files of the model */
+  ch_progress progress;
+  void *user; /* argument of `progress` */
 } ch_quantize_settings;
 
+/* Fills the defaults. */
 CH_API void ch_quantize_defaults(ch_quantize_settings *settings);
 
-/* Writes the model of DIRECTORY to the directory OUT with its matrices in settings->type (settings may be
- * NULL). If the length of a row is no multiple of that type's block, the matrix becomes Q8_0, or F16. Norms,
- * biases and matrices that multiply cached states keep their type. *json (json may be NULL) becomes the
- * object of `crosshead quantize --json`, NUL-terminated and the caller's: release it with ch_free. Errors:
- * CH_ERROR_ARGUMENT when OUT is DIRECTORY or the type is none of these, CH_ERROR_CONFIG for a model that is
- * quantised already or shares matrices between layers, CH_ERROR_INTERRUPTED when progress returned false, and
- * those of ch_model_open. */
+/* Writes the model of DIRECTORY to the directory OUT with its matrices in settings->type; settings may be NULL
+ * for the defaults. OUT is created if it does not exist; a model in it is replaced. If the length of a row is no
+ * multiple of the type's block, the matrix becomes Q8_0 or, where that does not fit either, F16. Norms, biases
+ * and matrices that multiply cached states keep their type. *json (json may be NULL) becomes the object of
+ * `crosshead quantize --json`, NUL-terminated and the caller's: release it with ch_free. Errors:
+ * CH_ERROR_ARGUMENT when OUT is DIRECTORY or the type is none of these; CH_ERROR_CONFIG for a model that is
+ * quantised already, shares matrices between layers or has no matrix to quantise; CH_ERROR_NUMERIC for a value
+ * that is not finite or does not fit the type; CH_ERROR_INTERRUPTED when progress returned false; those of
+ * ch_model_open. */
 CH_API ch_status ch_quantize(const char *directory, const char *out, const ch_quantize_settings *settings,
                              char **json, ch_error *error);
 

@@ -2,8 +2,8 @@
  * libcrosshead-train.
  *
  * `mpirun -n 4 PROGRAM` starts four processes of one program. Each joins, trains with
- * ch_train_settings.workers.ranks, and leaves. A NULL in the place of a `ch_rank_group *` means everywhere a
- * process alone: rank 0 of 1.
+ * ch_train_settings.workers.ranks, and leaves. Everywhere a `ch_rank_group *` of NULL means a process alone:
+ * rank 0 of 1.
  *
  *   ch_error error;
  *   ch_rank_group *ranks;
@@ -26,35 +26,37 @@
 extern "C" {
 #endif
 
+/* The ranks of a job, as one of them sees them. One thread at a time may use it. */
 typedef struct ch_rank_group ch_rank_group;
 
-/* Joins the job that this process was started in. *ranks is NULL when it was started alone. Called at most
- * once in a process, by the thread that will train. Errors: CH_ERROR_IO, if the process was started as one of
- * several and MPI cannot be loaded, or this build has none. The module crosshead-mpi.so brings MPI;
- * CROSSHEAD_MPI names another file than the installed one. */
+/* Joins the job that this process was started in; ch_ranks_leave releases *ranks. *ranks is NULL, without an
+ * error, for a process that was started alone. Call it at most once in a process, in the thread that will
+ * train. The module crosshead-mpi.so contains MPI; CROSSHEAD_MPI names another file than the installed one.
+ * Errors: CH_ERROR_IO if the process was started as one of several and MPI cannot be loaded, does not start or
+ * is not in this build; CH_ERROR_MEMORY. */
 CH_API ch_status ch_ranks_join(ch_rank_group **ranks, ch_error *error);
-/* Makes this process rank `rank` of `count` on one machine, without MPI: sockets [count] are connected to the
- * others (AF_UNIX, SOCK_SEQPACKET; that of the own rank is not looked at), and ch_ranks_leave closes them.
- * For work whose ranks exchange messages below 64 KiB: a comparison that trains a run in each (compare.h),
- * not a training step. A rank that the others lose ends them. Errors: CH_ERROR_ARGUMENT, CH_ERROR_MEMORY. */
+/* Makes this process rank `rank` of `count` on one machine, without MPI; ch_ranks_leave releases *ranks. sockets
+ * [count] are connected to the other ranks (AF_UNIX, SOCK_SEQPACKET; the element of the own rank is ignored),
+ * and ch_ranks_leave closes them. Messages must be below 64 KiB: it suits a comparison that trains a run in
+ * each rank (compare.h), but not a training step. If a rank dies, the others end too. Errors:
+ * CH_ERROR_ARGUMENT for a rank outside 0 ... count - 1, CH_ERROR_MEMORY. */
 CH_API ch_status ch_ranks_over_sockets(int rank, int count, const int *sockets, ch_rank_group **ranks,
                                        ch_error *error);
-/* Leaves the job, which waits until all ranks leave. Nothing of the ranks may be used afterwards. NULL is
- * fine. */
+/* Waits until all ranks leave the job, and releases `ranks`. NULL is fine. */
 CH_API void ch_ranks_leave(ch_rank_group *ranks);
 
-/* Return the number of this process, from 0, and how many there are. */
+/* Return the number of this process, from 0, and the number of ranks; 0 and 1 for NULL. */
 CH_API int ch_ranks_rank(const ch_rank_group *ranks);
 CH_API int ch_ranks_count(const ch_rank_group *ranks);
-/* Returns the number of this process before it has joined, as its launcher says; 0 when it was started
- * alone. */
+/* Returns the number that the launcher gave to this process, which need not have joined; 0 for a process that was
+ * started alone. */
 CH_API int ch_ranks_expected_rank(void);
 
-/* Returns CH_OK only if `status` is CH_OK on every rank. Otherwise all ranks return the status of one that
- * failed, and *error has its sentence; it is said on which rank and host, unless all failed with that status.
- * Every rank calls it. */
+/* Shares the failure of a rank with all; every rank must call it. Returns CH_OK if `status` is CH_OK on every
+ * rank. Otherwise all ranks return the status of one that failed, and *error gets its sentence. The sentence
+ * names the rank and its host, unless all ranks failed with that status. */
 CH_API ch_status ch_ranks_agree(ch_rank_group *ranks, ch_status status, ch_error *error);
-/* Returns the largest of the ranks' numbers. Every rank calls it. */
+/* Returns the largest `number` of all ranks; every rank must call it. */
 CH_API int ch_ranks_largest(ch_rank_group *ranks, int number);
 
 #ifdef __cplusplus

@@ -27,9 +27,9 @@ typedef enum ch_status {
   CH_ERROR_FORMAT = 3,      /* a file is truncated, damaged or in another format */
   CH_ERROR_CONFIG = 4,      /* a configuration contradicts itself or is not supported */
   CH_ERROR_MEMORY = 5,      /* an allocation failed */
-  CH_ERROR_NUMERIC = 6,     /* a loss, gradient or weight is not finite */
-  CH_ERROR_INTERRUPTED = 7, /* a signal or the caller stopped it; work so far is saved */
-  CH_ERROR_FULL = 8         /* a cache or a context window has no room for more tokens */
+  CH_ERROR_NUMERIC = 6,     /* a logit, loss, gradient or weight is not finite */
+  CH_ERROR_INTERRUPTED = 7, /* a callback stopped the work; the function's comment says what is saved */
+  CH_ERROR_FULL = 8         /* a cache, a context or a buffer has no room for more tokens */
 } ch_status;
 
 /* A setting's name inside a message. */
@@ -37,26 +37,28 @@ typedef struct ch_error_name {
   short at, length; /* bytes from the beginning of the message */
 } ch_error_name;
 
-/* One sentence that says what was wrong, where, and what would be right: "eval_every is -2; it must be at
- * least 0". It names settings as their structs do; a front end that has other names for them shows
- * ch_error_spell's sentence. Owned by the caller. */
+/* The caller's record of a failure. Its sentence says what was wrong, where, and what would be right:
+ * "eval_every is -2; it must be at least 0". It names settings as their structs do; a front end that has
+ * other names for them shows ch_error_spell's sentence. Functions fill it only when they fail. */
 typedef struct ch_error {
-  ch_status status;
-  char message[1024];
-  char setting[32]; /* the first setting that the message names: "eval_every"; "" if it names none */
-  int name_count;
-  ch_error_name names[8]; /* where the message names settings, from left to right */
+  ch_status status;       /* also returned by the function */
+  char message[1024];     /* one sentence, NUL-terminated UTF-8 without control characters */
+  char setting[32];       /* the first setting that the message names: "eval_every"; "" if it names none */
+  int name_count;         /* number of elements of `names` in use */
+  ch_error_name names[8]; /* [name_count] places of settings in the message, from left to right */
 } ch_error;
 
-/* Writes how a front end spells a setting to `out`: "--eval-every" for "eval_every". */
+/* Writes a front end's spelling of a setting to `out`, NUL-terminated and at most `size` bytes: "--eval-every"
+ * for "eval_every". */
 typedef void (*ch_setting_speller)(const char *setting, char *out, size_t size, void *user);
 
-/* Copies the message to `out`, with the settings that it names spelt by `spell`; cut off where `size` bytes,
- * 1 or more, do not suffice. Text that the message quotes, such as a file's name, stays as it is. */
+/* Copies the message to out [size], NUL-terminated, with the settings that it names spelt by `spell`. Cuts it
+ * off where `size`, 1 or more, does not suffice. Text that the message quotes, such as a file's name, stays
+ * as it is. */
 CH_API void ch_error_spell(const ch_error *error, ch_setting_speller spell, void *user, char *out,
                            size_t size);
 
-/* Returns the name of a status code, e.g. "format". Never NULL; static storage. */
+/* Returns the name of a status code, e.g. "format"; "unknown" for a number that is none. Static storage. */
 CH_API const char *ch_status_name(ch_status status);
 
 #ifdef __cplusplus

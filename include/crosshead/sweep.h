@@ -1,5 +1,5 @@
-/* Finding the largest stable learning rate of attention mechanisms, and extrapolating their losses, as
- * `crosshead sweep` does. Link libcrosshead-train.
+/* Finds the largest stable learning rate of attention mechanisms, and extrapolates their losses, as `crosshead sweep`
+ * does. Link libcrosshead-train.
  *
  *   char *table;
  *   ch_sweep *sweep;
@@ -28,55 +28,59 @@
 extern "C" {
 #endif
 
+/* The most learning rates and the most seeds of a sweep. */
 enum { CH_SWEEP_MOST_RATES = 32, CH_SWEEP_MOST_SEEDS = 32 };
 
-/* ---- What is found ---- */
+/* ---- Results ---- */
 
-/* One run: a mechanism at a rate with a seed. Strings and arrays belong to the sweep; members may be added in
- * later versions. */
+/* A run: a mechanism at a rate with a seed. Strings and arrays belong to the sweep; later versions may add members. */
 typedef struct ch_sweep_result {
-  const char *name;      /* as `mechanisms` spells it */
-  const char *directory; /* directory below the sweep's: "mha/lr-0.003" */
-  const char *mechanism; /* attention.type */
-  double lr;
+  const char *name;      /* model as `mechanisms` spells it */
+  const char *directory; /* directory of the run, below that of the sweep: "mha/lr-0.003" */
+  const char *mechanism; /* attention.type of its config.json */
+  double lr;             /* peak learning rate */
+  /* seed of the run; parameters of the model; bytes that a token adds to its cache, at 16 bits per element; tokens
+   * trained on */
   int64_t seed, parameters, cache_bytes_per_token, tokens_trained;
-  int64_t threads;                                                /* that it ran on */
-  double validation_loss, training_loss, train_tokens_per_second; /* NaN: none */
-  ch_stability stability;
-  bool stopped; /* ended before its last step, without hope of recovery */
+  int64_t threads; /* threads that trained the run */
+  /* last losses, mean cross entropies in nats, and speed of training; NaN: none */
+  double validation_loss, training_loss, train_tokens_per_second;
+  ch_stability stability; /* stability of its training losses */
+  /* true if it ended before its last step, because it could not recover or its loss was not finite */
+  bool stopped;
+  /* [curve_points] means of the training loss, and [validation_points] validation losses */
   const ch_curve_point *curve, *validation_curve;
-  int32_t curve_points, validation_points;
-  ch_trained_on trained_on;
-  /* Concluded from all runs: */
-  ch_stability_verdict verdict; /* the verdict of `stability`, or CH_STUCK */
-  bool has_law;
-  /* law of the validation curve after the warm-up and the first tenth; for stable runs only */
+  int32_t curve_points, validation_points; /* numbers of points of the two curves */
+  ch_trained_on trained_on;                /* device and versions, if PyTorch trained the run */
+  ch_stability_verdict verdict; /* verdict of `stability`, or CH_STUCK by comparison with the other runs */
+  bool has_law;                 /* true if `law` is valid */
+  /* of stable runs: law of the validation curve after the warm-up or the first tenth, whichever is later */
   ch_scaling_law law;
-  char no_law[160]; /* why there is none */
+  char no_law[160]; /* reason why there is no law */
 } ch_sweep_result;
 
-/* The conclusion from a mechanism's runs. Rates are 0 where there is none. */
+/* The conclusion from a mechanism's runs. */
 typedef struct ch_sweep_choice {
-  const char *name;
-  double chosen;                   /* the largest rate at which every run is stable */
-  double lowest;                   /* the rate with the lowest mean validation loss of its stable runs */
-  double chosen_loss, lowest_loss; /* mean validation losses there; NaN where there are none */
-  int64_t spikes;                  /* of all its runs */
-  bool whole;                      /* all its runs are finished */
+  const char *name; /* model as `mechanisms` spells it */
+  double chosen;    /* the largest rate at which every run is stable; 0: there is none */
+  double lowest; /* of the rates at which every run is stable, the one with the lowest mean loss; 0: none */
+  double chosen_loss, lowest_loss; /* mean validation losses at `chosen` and at `lowest`; NaN: none */
+  int64_t spikes;                  /* spikes of the training losses of all its runs */
+  bool whole;                      /* true if all its runs are finished */
 } ch_sweep_choice;
 
-/* The results of a sweep. */
+/* The results of a sweep. Strings, arrays and structs that the functions below return belong to it. */
 typedef struct ch_sweep ch_sweep;
 
 /* ---- While it runs ---- */
 
 /* The plan of a sweep. */
 typedef struct ch_sweep_outline {
-  const ch_comparison_data *data;
-  int32_t runs;    /* runs of all mechanisms, rates and seeds */
-  int64_t steps;   /* of a run */
-  int64_t jobs;    /* runs at a time, */
-  int64_t threads; /* each on so many threads */
+  const ch_comparison_data *data; /* training data */
+  int32_t runs;                   /* number of runs of all mechanisms, rates and seeds */
+  int64_t steps;                  /* steps of a run */
+  int64_t jobs;                   /* number of runs that train at the same time */
+  int64_t threads;                /* threads of each run */
 } ch_sweep_outline;
 
 /* The kind of an event: the member of the union that has its name. */
@@ -90,7 +94,7 @@ typedef enum ch_sweep_event_kind {
   CH_SWEEP_EVENT_FAILED = 6       /* over several ranks: a run has failed, while others continue */
 } ch_sweep_event_kind;
 
-/* Everything that it points to lasts until the callback returns. */
+/* An event. All that it points to lasts until the callback returns. */
 typedef struct ch_sweep_event {
   ch_sweep_event_kind kind;
   union {
@@ -109,92 +113,92 @@ typedef struct ch_sweep_event {
       const ch_train_step *step;
     } step;
     struct {
-      /* its verdict follows from its own stability alone: the other runs are not known yet */
-      const ch_sweep_result *run;
-      bool earlier; /* it was finished when the sweep began */
+      const ch_sweep_result *run; /* its verdict is that of its own stability, without the other runs */
+      bool earlier;               /* true if the run was finished before this call */
     } run;
     ch_compare_failure failed;
   } as;
 } ch_sweep_event;
 
-/* Called by one thread at a time, but not always the same, on rank 0 alone. Returning false stops the
- * sweep. */
+/* Called for each event, on rank 0 alone, by one thread at a time, but not always by the same one. Returning false
+ * stops the sweep with CH_ERROR_INTERRUPTED. */
 typedef bool (*ch_sweep_event_sink)(const ch_sweep_event *event, void *user);
 
 /* ---- Sweeping ---- */
 
-/* Fill with ch_sweep_defaults, then set text.data, report.out, and what should differ: members may be added
- * in later versions. All that it points to is the caller's and must last until ch_sweep_rates has
+/* The settings of a sweep. Fill with ch_sweep_defaults, then set text.data, report.out, and what should differ: later
+ * versions may add members. All that members point to is the caller's and must last until ch_sweep_rates has
  * returned. */
 typedef struct ch_sweep_settings {
-  ch_compare_lineup lineup;
-  ch_compare_text text;
-  /* As of a comparison, with other defaults: a constant schedule, 30 evaluations of each run, and eval_tokens
-   * 0 = 1/100 of `tokens` and at least 16384. At most CH_SWEEP_MOST_SEEDS seeds. */
+  ch_compare_lineup lineup; /* models, without CH_MATCH_TIME */
+  ch_compare_text text;     /* the text to train and validate on */
+  /* training of each run; defaults that differ from a comparison: a constant schedule, 30 evaluations of each run, and
+   * eval_tokens 0 = 1/100 of `tokens`, at least 16384; at most CH_SWEEP_MOST_SEEDS seeds */
   ch_compare_training training;
-  /* with `ranks` groups of ranks_per_run of them train a run each, in place of `jobs` */
-  ch_compare_workers workers;
-  ch_compare_report report;
-  /* Learning rates separated by commas, or FROM..TO:N for N rates in equal ratios, or both mixed; at most
-   * CH_SWEEP_MOST_RATES. Default "3e-4,1e-3,3e-3,1e-2,3e-2". */
+  ch_compare_workers workers; /* threads, engine and processes; with `ranks`, `jobs` must be 0 */
+  ch_compare_report report;   /* destination of the results */
+  /* Peak learning rates separated by commas, FROM..TO:N for N rates in equal ratios, or both mixed; from 1e-12 to 10,
+   * at most CH_SWEEP_MOST_RATES. Default "3e-4,1e-3,3e-3,1e-2,3e-2". */
   const char *lr;
-  /* runs at the same time, which share the threads; 0 = one per thread, as far as memory allows */
+  /* runs that train at the same time and share the threads, at most 64; 0 (default) = one per thread, as far as memory
+   * allows */
   int64_t jobs;
-  int64_t budget; /* tokens that losses are extrapolated to; 0 = ten times those that runs are trained on */
-  ch_sweep_event_sink event; /* what happens; or NULL */
-  ch_stop_test stop;         /* called by several threads at once; or NULL */
-  void *user;                /* theirs */
+  int64_t budget; /* tokens that losses are extrapolated to; 0 (default) = ten times those of a run */
+  ch_sweep_event_sink event; /* callback for events (ch_sweep_event), or NULL */
+  ch_stop_test stop;         /* callback on every rank, which several threads may call at once; or NULL */
+  void *user;                /* argument of the callbacks */
 } ch_sweep_settings;
 
+/* Fills the defaults. */
 CH_API void ch_sweep_defaults(ch_sweep_settings *settings);
 
-/* Checks that settings have what a sweep needs and are in range; files are not looked at. Errors:
- * CH_ERROR_ARGUMENT. */
+/* Checks that settings are complete and in range; it reads no file. Error: CH_ERROR_ARGUMENT. */
 CH_API ch_status ch_sweep_check(const ch_sweep_settings *settings, ch_error *error);
 
-/* Trains each mechanism at every learning rate and with every seed, several runs at a time; counts loss
- * spikes, finds the largest rate at which all runs are stable, and fits scaling laws to the validation losses
- * of stable runs. OUT gets results.json and report.html whenever a run is finished. The same settings
- * continue the sweep in OUT, and more rates and seeds may be added.
+/* Trains each mechanism at every learning rate and with every seed, several runs at a time. It counts loss spikes,
+ * finds the largest rate at which all runs are stable, and fits scaling laws to the validation losses of stable runs.
+ * OUT, settings->report.out, is created and gets results.json and report.html whenever a run is finished. A second call
+ * with equal settings resumes the sweep in OUT; more rates and seeds may be added.
  *
- * *sweep (may be NULL) becomes what was found; release it with ch_sweep_free. Errors: CH_ERROR_INTERRUPTED
- * when a callback stopped it (all work is saved), CH_ERROR_ARGUMENT for settings out of range and an OUT with
- * other settings' results, and those of ch_train; losses that are not finite are no error here. */
+ * *sweep (may be NULL) becomes the results; release it with ch_sweep_free. Errors: CH_ERROR_INTERRUPTED when a callback
+ * stopped the sweep (all work is saved); CH_ERROR_ARGUMENT for settings out of range and an OUT with results of other
+ * settings; those of ch_train, except for losses that are not finite, which only end a run. */
 CH_API ch_status ch_sweep_rates(const ch_sweep_settings *settings, ch_sweep **sweep, ch_error *error);
 
-/* NULL is fine. */
+/* Releases the results and all that belongs to them. NULL is fine. */
 CH_API void ch_sweep_free(ch_sweep *sweep);
 
-/* Returns the number of runs. They are in the order of mechanisms, rates and seeds. */
+/* Returns the number of finished runs, which are in the order of mechanisms, rates and seeds. */
 CH_API int32_t ch_sweep_count(const ch_sweep *sweep);
 
-/* Returns run `index` of 0 ... count - 1; it belongs to the sweep. NULL for another index. */
+/* Returns finished run `index`, from 0 to ch_sweep_count - 1; it belongs to the sweep. NULL for another index. */
 CH_API const ch_sweep_result *ch_sweep_run(const ch_sweep *sweep, int32_t index);
 
-/* Returns the result for mechanism `index`, in the order of `mechanisms`. It belongs to the sweep. NULL after
- * the last. */
+/* Returns the conclusion for mechanism `index`, in the order of `mechanisms`; it belongs to the sweep. NULL for another
+ * index. */
 CH_API const ch_sweep_choice *ch_sweep_choice_of(const ch_sweep *sweep, int32_t index);
 
-/* *json becomes the contents of results.json, NUL-terminated and the caller's: release it with ch_free. */
+/* *json becomes the contents of results.json. It is NUL-terminated and the caller's: release it with ch_free. Error:
+ * CH_ERROR_MEMORY. */
 CH_API ch_status ch_sweep_json(const ch_sweep *sweep, char **json, ch_error *error);
 
-/* *text becomes a table of the runs for a terminal and a sentence for each mechanism; NUL-terminated and the
- * caller's. */
+/* *text becomes a table of the runs for a terminal and a sentence for each mechanism. It is NUL-terminated and the
+ * caller's: release it with ch_free. Error: CH_ERROR_MEMORY. */
 CH_API ch_status ch_sweep_table(const ch_sweep *sweep, char **text, ch_error *error);
 
-/* *html becomes the report, a page that loads nothing from elsewhere; NUL-terminated and the caller's. */
+/* *html becomes the report, a page that loads nothing from elsewhere. It is NUL-terminated and the caller's: release it
+ * with ch_free. Error: CH_ERROR_MEMORY. */
 CH_API ch_status ch_sweep_page(const ch_sweep *sweep, char **html, ch_error *error);
 
-/* *text becomes a run's verdict in words: "stable", "spike from step 120 on", ...; NUL-terminated and the
- * caller's. */
+/* *text becomes a run's verdict in words: "stable", "spike from step 120 on", ... It is NUL-terminated and the
+ * caller's: release it with ch_free. Error: CH_ERROR_MEMORY. */
 CH_API ch_status ch_sweep_result_verdict(const ch_sweep_result *run, char **text, ch_error *error);
 
 /* ---- Coordinate check ---- */
 
-/* Checks that the rules by which initial weights and learning rates follow from shapes do so at every width:
- * models of several widths train for some steps at one rate, and the sizes of their activations are compared
- * (Yang et al. 2022, "Tensor Programs V", appendix D.1). It is what `crosshead sweep --coordinate-check`
- * does.
+/* A coordinate check tests the rules by which initial weights and learning rates follow from shapes, as `crosshead
+ * sweep --coordinate-check` does: models of several widths train for some steps at one rate, and the sizes of their
+ * activations are compared (Yang et al. 2022, "Tensor Programs V", appendix D.1).
  *
  *   ch_coordinates *coordinates;
  *   ch_coordinate_settings settings;
@@ -206,44 +210,47 @@ CH_API ch_status ch_sweep_result_verdict(const ch_sweep_result *run, char **text
  *     ch_coordinates_free(coordinates);
  *   } */
 
+/* The most widths and the most steps of a check. */
 enum { CH_COORDINATE_MOST_WIDTHS = 16, CH_COORDINATE_MOST_STEPS = 1000 };
 
-/* A size is flat if its slope against the width, both as logarithms, is not beyond this: then it is nearer to
- * a constant than to the square root of the width. */
+/* The largest absolute slope of a flat size against the width, both as logarithms. Such a size is nearer to a constant
+ * than to the square root of the width. */
 #define CH_COORDINATE_FLAT 0.25
 
-/* An activation of a mechanism's models: the root mean square of its elements on the text, as a mean over
- * layers and seeds. Values that are not finite are NaN; a slope is NaN where fewer than two widths have a
- * size above 0. */
+/* An activation of a mechanism's models. Its size is the root mean square of its elements on the text, as a mean over
+ * layers and seeds. Values that are not finite are NaN; a slope is NaN where fewer than two widths have a size above
+ * 0. */
 typedef struct ch_coordinate {
   const char *name; /* a projection: "q_proj"; or "embedding", "scores", "attention", "stream", "logits" */
-  /* the residual stream, or what is added to it: divided by the size of the embeddings at step 0 */
+  /* true for the residual stream and for terms that are added to it, whose sizes are divided by that of the embeddings
+   * at step 0 */
   bool of_stream;
-  const double *sizes;         /* [steps, widths] */
-  const double *changes;       /* [steps, widths] of the difference to step 0 */
-  const double *slopes;        /* [steps] slopes of sizes, and */
-  const double *change_slopes; /* [steps] of changes */
-  bool flat, change_flat;      /* at the last step */
+  const double *sizes;         /* [steps, widths] sizes */
+  const double *changes;       /* [steps, widths] sizes of the difference to step 0 */
+  const double *slopes;        /* [steps] slopes of `sizes` */
+  const double *change_slopes; /* [steps] slopes of `changes` */
+  /* true if `sizes`, and true if `changes`, are flat at the last step and finite at every width */
+  bool flat, change_flat;
 } ch_coordinate;
 
-/* A mechanism. Strings and arrays belong to the check. */
+/* A mechanism's results. Strings and arrays belong to the check. */
 typedef struct ch_coordinate_model {
-  const char *name; /* as `mechanisms` spells it */
-  const ch_coordinate *activations;
-  int32_t activation_count;
+  const char *name;                 /* mechanism as `mechanisms` spells it */
+  const ch_coordinate *activations; /* [activation_count] its activations */
+  int32_t activation_count;         /* number of activations */
 } ch_coordinate_model;
 
 /* The results of a check. */
 typedef struct ch_coordinates ch_coordinates;
 
-/* The settings of the check. */
+/* The settings that a check ran with. Arrays belong to the check. */
 typedef struct ch_coordinate_grid {
-  /* steps: 0 and the steps after which sizes were measured; they belong to the check */
+  /* [width_count] widths of the models, and [step_count] steps after which sizes were measured, from 0 on */
   const int64_t *widths, *steps;
-  int32_t width_count, step_count, model_count;
-  int64_t layers, heads, seeds;
-  ch_parametrization parametrization;
-  double lr;
+  int32_t width_count, step_count, model_count; /* number of widths, of measured steps, and of mechanisms */
+  int64_t layers, heads, seeds;       /* layers and attention heads of the models; number of seeds */
+  ch_parametrization parametrization; /* rules for initial weights and learning rates */
+  double lr;                          /* learning rate */
 } ch_coordinate_grid;
 
 /* The kind of an event: the member of the union that has its name. */
@@ -252,77 +259,92 @@ typedef enum ch_coordinate_event_kind {
   CH_COORDINATE_EVENT_MODEL = 1        /* the models of a mechanism and a width are trained next */
 } ch_coordinate_event_kind;
 
+/* An event. All that it points to lasts until the callback returns. */
 typedef struct ch_coordinate_event {
   ch_coordinate_event_kind kind;
   union {
     ch_train_preparation preparation;
     struct {
-      const char *name;
-      int64_t width;
-      int32_t index, count;
+      const char *name;     /* mechanism as `mechanisms` spells it */
+      int64_t width;        /* width of the models */
+      int32_t index, count; /* number of this pair of mechanism and width, from 0, and of all pairs */
     } model;
   } as;
 } ch_coordinate_event;
 
-/* Returning false stops the check. */
+/* Called for each event, in the thread that called ch_coordinates_measure. Returning false stops the check with
+ * CH_ERROR_INTERRUPTED. */
 typedef bool (*ch_coordinate_event_sink)(const ch_coordinate_event *event, void *user);
 
-/* Fill with ch_coordinates_defaults, then set text.data, report.out, and what should differ: members may be
- * added in later versions. All that it points to is the caller's and must last until ch_coordinates_measure
+/* The settings of a check. Fill with ch_coordinates_defaults, then set text.data, report.out, and what should differ:
+ * later versions may add members. All that members point to is the caller's and must last until ch_coordinates_measure
  * has returned. The learning rate is constant from the first step on, and no parameters are matched. */
 typedef struct ch_coordinate_settings {
-  const char *mechanisms; /* names separated by commas, no files; default "mha,gqa,mqa" */
-  const char *widths;     /* rising whole numbers, separated by commas; default "64,128,256,512" */
-  int64_t layers;         /* default 4 */
-  int64_t heads;          /* at every width; 0: as many as the narrowest model has in a comparison */
-  ch_init init;           /* with CH_PARAMETRIZATION_STANDARD */
-  ch_parametrization parametrization; /* default CH_PARAMETRIZATION_SPECTRAL */
-  ch_compare_text text;
-  const char *tokenizer; /* as of a comparison, as `vocab` */
+  const char *mechanisms; /* names separated by commas, not files; default "mha,gqa,mqa" */
+  /* 2 to CH_COORDINATE_MOST_WIDTHS widths from 8 to 65536, rising, separated by commas, multiples of twice the heads;
+   * default "64,128,256,512" */
+  const char *widths;
+  int64_t layers; /* layers of every model; default 4 */
+  /* attention heads at every width; 0 (default) = those of the narrowest model in a comparison */
+  int64_t heads;
+  ch_init init; /* initial weights with CH_PARAMETRIZATION_STANDARD */
+  /* rules for initial weights and rates; default CH_PARAMETRIZATION_SPECTRAL */
+  ch_parametrization parametrization;
+  ch_compare_text text; /* the text to train on */
+  /* a tokenizer.json, tokenizer.bin or a directory with one; NULL (default): one that is trained on the text */
+  const char *tokenizer;
+  /* vocabulary of the tokenizer that is trained; 0 (default) = chosen by parameters and text */
   int64_t vocab;
   int64_t batch;     /* sequences of a step; default 4 */
   int64_t sequence;  /* tokens of a sequence; default 64 */
-  double lr;         /* 0 = the usual one of the parametrization */
+  double lr;         /* learning rate; 0 (default) = 4e-3; of CH_PARAMETRIZATION_STANDARD 2e-3 */
   ch_precision type; /* arithmetic of large products: F32 (default) or BF16 */
-  int64_t steps;     /* default 10; sizes are measured after 0, 1, 2, 5, 10, 20, ... of them, and the last */
-  uint64_t seed;     /* default 1 */
-  int64_t seeds;     /* default 3 */
-  int32_t threads;   /* 0 = as many as OpenMP gives */
-  ch_compare_report report;
-  ch_coordinate_event_sink event; /* what happens; or NULL */
-  ch_stop_test stop;              /* or NULL */
-  void *user;                     /* theirs */
+  /* steps of training, at most CH_COORDINATE_MOST_STEPS; sizes are measured after 0, 1, 2, 5, 10, 20, ... of them and
+   * after the last; default 10 */
+  int64_t steps;
+  uint64_t seed;            /* seed of the first models; default 1 */
+  int64_t seeds;            /* models of each mechanism and width, with seeds from `seed` on; default 3 */
+  int32_t threads;          /* 0 (default) = as many as OpenMP gives: OMP_NUM_THREADS, else all cores */
+  ch_compare_report report; /* destination of the results */
+  ch_coordinate_event_sink event; /* callback for events (ch_coordinate_event), or NULL */
+  ch_stop_test stop;              /* callback that may stop the check, or NULL */
+  void *user;                     /* argument of the callbacks */
 } ch_coordinate_settings;
 
+/* Fills the defaults. */
 CH_API void ch_coordinates_defaults(ch_coordinate_settings *settings);
 
-/* Checks that settings have what a check needs and are in range; files are not looked at. Errors:
- * CH_ERROR_ARGUMENT. */
+/* Checks that settings are complete and in range; it reads no file. Error: CH_ERROR_ARGUMENT. */
 CH_API ch_status ch_coordinates_check(const ch_coordinate_settings *settings, ch_error *error);
 
-/* Trains models of each mechanism and width on the same batches, and measures the activations on the first of
- * them (on its first sequences, where it has more than 1024 tokens). OUT gets results.json and report.html.
- * Sizes after a loss that is not finite are NaN.
+/* Trains models of each mechanism and width on equal batches, and measures the activations on the first batch, or on
+ * its first sequences where it has more than 1024 tokens. OUT, settings->report.out, is created and gets results.json
+ * and report.html. Sizes after a loss that is not finite are NaN.
  *
- * *coordinates (may be NULL) becomes what was found; release it with ch_coordinates_free. Errors:
- * CH_ERROR_INTERRUPTED when `stop` returned true (only the prepared text remains), CH_ERROR_ARGUMENT
- * for settings out of range, and those of ch_train. */
+ * *coordinates (may be NULL) becomes the results; release it with ch_coordinates_free. Errors: CH_ERROR_INTERRUPTED
+ * when a callback stopped the check (only the prepared text remains); CH_ERROR_ARGUMENT for settings out of range;
+ * those of ch_train. */
 CH_API ch_status ch_coordinates_measure(const ch_coordinate_settings *settings, ch_coordinates **coordinates,
                                         ch_error *error);
 
-/* NULL is fine. */
+/* Releases the results and all that belongs to them. NULL is fine. */
 CH_API void ch_coordinates_free(ch_coordinates *coordinates);
 
+/* Fills *grid with the settings of the check. */
 CH_API void ch_coordinates_grid(const ch_coordinates *coordinates, ch_coordinate_grid *grid);
 
-/* Returns mechanism `index`, in the order of `mechanisms`; it belongs to the check. NULL for another
+/* Returns the results of mechanism `index`, in the order of `mechanisms`; they belong to the check. NULL for another
  * index. */
 CH_API const ch_coordinate_model *ch_coordinates_model(const ch_coordinates *coordinates, int32_t index);
 
-/* *json becomes the contents of results.json, *text a table for each mechanism, *html the report, a page that
- * loads nothing from elsewhere; NUL-terminated and the caller's: release them with ch_free. */
+/* *json becomes the contents of results.json. It is NUL-terminated and the caller's: release it with ch_free. Error:
+ * CH_ERROR_MEMORY. */
 CH_API ch_status ch_coordinates_json(const ch_coordinates *coordinates, char **json, ch_error *error);
+/* *text becomes a table for each mechanism. It is NUL-terminated and the caller's: release it with ch_free. Error:
+ * CH_ERROR_MEMORY. */
 CH_API ch_status ch_coordinates_table(const ch_coordinates *coordinates, char **text, ch_error *error);
+/* *html becomes the report, a page that loads nothing from elsewhere. It is NUL-terminated and the caller's: release it
+ * with ch_free. Error: CH_ERROR_MEMORY. */
 CH_API ch_status ch_coordinates_page(const ch_coordinates *coordinates, char **html, ch_error *error);
 
 #ifdef __cplusplus

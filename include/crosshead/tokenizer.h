@@ -24,12 +24,13 @@ extern "C" {
 /* An open tokenizer. It never changes: any number of threads may use it at the same time. */
 typedef struct ch_tokenizer ch_tokenizer;
 
-/* Opens a Hugging Face tokenizer.json, a llama2.c tokenizer.bin, or a directory that holds one of the two. A
- * tokenizer_config.json in the same directory names the beginning and the end token.
- * Errors: CH_ERROR_IO, CH_ERROR_FORMAT, CH_ERROR_MEMORY; each names the file. */
+/* Opens a Hugging Face tokenizer.json, a llama2.c tokenizer.bin, or a directory that holds one of the two; release
+ * *tokenizer with ch_tokenizer_free. A tokenizer_config.json in the directory of a tokenizer.json names the
+ * beginning and the end token. Errors: CH_ERROR_IO and CH_ERROR_FORMAT, which name the file; CH_ERROR_MEMORY;
+ * CH_ERROR_ARGUMENT for NULL. */
 CH_API ch_status ch_tokenizer_open(const char *path, ch_tokenizer **tokenizer, ch_error *error);
 
-/* NULL is fine. */
+/* Releases the tokenizer; its encoders, streams and chats must be freed before. NULL is fine. */
 CH_API void ch_tokenizer_free(ch_tokenizer *tokenizer);
 
 /* ---- Text to tokens ---- */
@@ -38,51 +39,54 @@ CH_API void ch_tokenizer_free(ch_tokenizer *tokenizer);
  * and BARE continues an earlier part: nothing is inserted before it, not even the space that some tokenizers
  * insert before a text. At most one of the three may be given. */
 typedef enum ch_text_flags {
-  /* Encoding: a text begins here. The beginning-of-text token goes in front if the tokenizer uses one. */
+  /* Encoding: a text begins here. The beginning-of-text token is inserted before it if the tokenizer uses
+   * one. */
   CH_TEXT_BEGINS = 1,
-  /* Encoding: special tokens written out in the text ("<|im_start|>") become their ids. Never set this for
-   * text that a stranger wrote. */
+  /* Encoding: special tokens written out in the text ("<|im_start|>") become their ids. Never set it for text
+   * from an untrusted source. */
   CH_TEXT_SPECIAL = 2,
   /* Decoding: special tokens are left out. Without this flag they are written out. */
   CH_TEXT_NO_SPECIAL = 4,
-  /* Encoding: the text is whole. What the tokenizer adds before and after a text by default goes around it
-   * (add_special_tokens of Hugging Face's tokenizers). */
+  /* Encoding: the text is whole. The tokens that the tokenizer adds before and after a text by default surround
+   * it (add_special_tokens of Hugging Face's tokenizers). */
   CH_TEXT_WHOLE = 8,
-  /* Encoding: a text begins here, and no tokens are put around it. */
+  /* Encoding: a text begins here, and no tokens are added around it. */
   CH_TEXT_BARE = 16
 } ch_text_flags;
 
-/* A list of token ids that grows. Zero-initialise it; a size of 0 empties it and keeps its memory. */
+/* A list of token ids that grows. Zero-initialise it; release its memory with ch_ids_free. Setting size to 0
+ * empties it and keeps its memory. */
 typedef struct ch_ids {
-  int32_t *data; /* [size] */
-  size_t size, capacity;
+  int32_t *data;         /* [size] ids; NULL while capacity is 0 */
+  size_t size, capacity; /* number of ids, and number that the memory has room for */
 } ch_ids;
 
+/* Releases the memory of a list and sets it to zeros. `ids` must not be NULL. */
 CH_API void ch_ids_free(ch_ids *ids);
 
-/* Allocates room for `more` ids after those of the list. Returns false when out of memory; the list is
- * unchanged then. */
+/* Allocates room for `more` ids after those of the list. Returns false when out of memory, and leaves the list
+ * unchanged. */
 CH_API bool ch_ids_reserve(ch_ids *ids, size_t more);
 
-/* Appends the ids of SIZE bytes of text (UTF-8; other bytes where the tokenizer has tokens for them; less
+/* Appends the ids of text [size] to the list (UTF-8; other bytes where the tokenizer has tokens for them; less
  * than 1 GiB); `flags` are of ch_text_flags. Errors: CH_ERROR_ARGUMENT for a longer text and for flags that
- * do not go together, CH_ERROR_FORMAT for a character that the vocabulary has no token for. The list may have
- * grown then. */
+ * exclude each other, CH_ERROR_FORMAT for a character that the vocabulary has no token for, CH_ERROR_MEMORY.
+ * After an error the list may have grown. */
 CH_API ch_status ch_tokenizer_encode(const ch_tokenizer *tokenizer, const char *text, size_t size,
                                      unsigned flags, ch_ids *ids, ch_error *error);
 
 /* ---- Tokens to text ---- */
 
-/* Decodes tokens [count] to text, NUL-terminated (though tokens may contain NUL bytes: *size is the length
- * without the last NUL); `flags` are of ch_text_flags. The bytes need not be whole UTF-8 characters. *text is
- * the caller's: release it with ch_free. Errors: CH_ERROR_ARGUMENT for an id that the tokenizer does not
- * have. */
+/* Decodes tokens [count] to text: *size bytes, which may contain NUL, and a terminating NUL. `flags` is 0 or
+ * CH_TEXT_NO_SPECIAL. The bytes need not be whole UTF-8 characters. *text is the caller's: release it with
+ * ch_free. Errors: CH_ERROR_ARGUMENT for an id that the tokenizer does not have and for other flags;
+ * CH_ERROR_MEMORY. */
 CH_API ch_status ch_tokenizer_decode(const ch_tokenizer *tokenizer, const int32_t *tokens, size_t count,
                                      unsigned flags, char **text, size_t *size, ch_error *error);
 
-/* Returns the bytes of a token in the middle of a text (" the" for "▁the"), special tokens written out: *size
- * bytes, the tokenizer's, which need not be whole UTF-8 characters. NULL for an id that the tokenizer does
- * not have. */
+/* Returns the text of a token in the middle of a text (" the" for "▁the"); special tokens are written out. Its
+ * *size bytes belong to the tokenizer and need not be whole UTF-8 characters. Returns NULL for an id that the
+ * tokenizer does not have. */
 CH_API const char *ch_tokenizer_bytes(const ch_tokenizer *tokenizer, int32_t id, size_t *size);
 
 /* ---- The vocabulary ---- */
@@ -94,45 +98,46 @@ CH_API int32_t ch_tokenizer_vocab_size(const ch_tokenizer *tokenizer);
 CH_API int32_t ch_tokenizer_bos(const ch_tokenizer *tokenizer);
 CH_API int32_t ch_tokenizer_eos(const ch_tokenizer *tokenizer);
 
-/* Returns true if the tokenizer puts the beginning-of-text (or any other) token before a text by default. */
+/* Returns true if the tokenizer adds the beginning-of-text token, or any other, before a text by default. */
 CH_API bool ch_tokenizer_adds_bos(const ch_tokenizer *tokenizer);
 
-/* Returns true for the ids of special tokens: those that control the model and are no text themselves. */
+/* Returns true for the ids of special tokens, which control the model and are no text. */
 CH_API bool ch_tokenizer_is_special(const ch_tokenizer *tokenizer, int32_t id);
 
-/* Returns the token as the tokenizer's file spells it ("Ġthe", "▁the"): *size bytes, not NUL-terminated, the
- * tokenizer's; NULL for an id that has none. */
+/* Returns the token as the tokenizer's file spells it ("Ġthe", "▁the"). Its *size bytes are not NUL-terminated
+ * and belong to the tokenizer. Returns NULL for an id that the tokenizer does not have. */
 CH_API const char *ch_tokenizer_piece(const ch_tokenizer *tokenizer, int32_t id, size_t *size);
 
-/* Returns the id of the token that the tokenizer's file spells like these SIZE bytes; -1 if there is none. */
+/* Returns the id of the token that the tokenizer's file spells like piece [size]; -1 if there is none. */
 CH_API int32_t ch_tokenizer_find(const ch_tokenizer *tokenizer, const char *piece, size_t size);
 
 /* ---- Many texts, texts in parts ---- */
 
 /* Working memory for encoding many texts: faster than ch_tokenizer_encode, because it caches the ids of
- * words. It belongs to one thread at a time; the tokenizer must outlive it. */
+ * words. One thread at a time may use it; the tokenizer must outlive it. */
 typedef struct ch_encoder ch_encoder;
 
+/* Creates an encoder; release *encoder with ch_encoder_free. Errors: CH_ERROR_MEMORY. */
 CH_API ch_status ch_encoder_new(const ch_tokenizer *tokenizer, ch_encoder **encoder, ch_error *error);
 
-/* NULL is fine. */
+/* Releases the encoder. NULL is fine. */
 CH_API void ch_encoder_free(ch_encoder *encoder);
 
-/* Gives the ids of ch_tokenizer_encode. */
+/* Appends the ids of text [size] to the list, with the ids and errors of ch_tokenizer_encode. */
 CH_API ch_status ch_encoder_encode(ch_encoder *encoder, const char *text, size_t size, unsigned flags,
                                    ch_ids *ids, ch_error *error);
 
-/* A part of a text, and whether special tokens written out in it become their ids. */
+/* A part of a text. */
 typedef struct ch_prompt_part {
-  const char *text;
+  const char *text; /* [size] bytes of UTF-8 */
   size_t size;
-  bool special;
+  bool special; /* true: special tokens written out in the part become their ids */
 } ch_prompt_part;
 
-/* Appends the ids of the text that parts [count] make together: as ch_tokenizer_encode of the whole, but a
- * special token is found only where none of its bytes belongs to a part that is not `special`. (Where a
- * tokenizer looks for special tokens in normalized text, the parts are encoded one after the other.) Flags:
- * CH_TEXT_BEGINS, CH_TEXT_WHOLE or CH_TEXT_BARE, or none. Errors: those of ch_tokenizer_encode. */
+/* Appends the ids of the text that parts [count] form together, as ch_tokenizer_encode of the whole text does,
+ * but finds a special token only where all of its bytes belong to `special` parts. If the tokenizer searches
+ * normalized text for special tokens, the parts are encoded one after the other. flags: CH_TEXT_BEGINS,
+ * CH_TEXT_WHOLE or CH_TEXT_BARE, or 0. Errors: those of ch_tokenizer_encode. */
 CH_API ch_status ch_tokenizer_encode_parts(const ch_tokenizer *tokenizer, const ch_prompt_part *parts,
                                            size_t count, unsigned flags, ch_ids *ids, ch_error *error);
 
@@ -140,26 +145,28 @@ CH_API ch_status ch_tokenizer_encode_parts(const ch_tokenizer *tokenizer, const 
 
 /* Decodes a text id by id into pieces that are whole UTF-8 characters. Bytes that begin a character wait for
  * its end, and bytes that may begin a stop string wait until more bytes decide it; bytes that are no
- * character become U+FFFD. It belongs to one thread at a time; the tokenizer must outlive it. */
+ * character become U+FFFD. One thread at a time may use it; the tokenizer must outlive it. */
 typedef struct ch_text_stream ch_text_stream;
 
-/* Creates a stream. stops: [stop_count] NUL-terminated UTF-8, none empty, copied; or NULL with a count of 0.
- * `flags` are of ch_text_flags, for decoding. Errors: CH_ERROR_ARGUMENT, CH_ERROR_MEMORY. */
+/* Creates a stream; release *stream with ch_text_stream_free. stops [stop_count] are NUL-terminated UTF-8, none
+ * empty, and copied; NULL with a count of 0. `flags` is 0 or CH_TEXT_NO_SPECIAL. Errors: CH_ERROR_ARGUMENT for
+ * other flags and stop strings, CH_ERROR_MEMORY. */
 CH_API ch_status ch_text_stream_new(const ch_tokenizer *tokenizer, const char *const *stops,
                                     int32_t stop_count, unsigned flags, ch_text_stream **stream,
                                     ch_error *error);
 
-/* NULL is fine. */
+/* Releases the stream and its text. NULL is fine. */
 CH_API void ch_text_stream_free(ch_text_stream *stream);
 
-/* Adds a token and returns the text that it releases: *size bytes, the stream's, valid until the next call.
- * *stop becomes the index of the stop string that the token completed, or -1; the text ends before it, and
- * later tokens release nothing. Ids that the tokenizer does not have (padded vocabularies) have no text.
- * Errors: CH_ERROR_MEMORY. */
+/* Adds a token and sets *text to the text that it releases: *size bytes, which belong to the stream and are
+ * valid until the next call. *stop becomes the index of the stop string that the token completed, or -1; the
+ * text ends before it, and later tokens release nothing. Ids that the tokenizer does not have (padded
+ * vocabularies) have no text. Errors: CH_ERROR_MEMORY. */
 CH_API ch_status ch_text_stream_put(ch_text_stream *stream, int32_t id, const char **text, size_t *size,
                                     int32_t *stop, ch_error *error);
 
-/* Ends the text: releases what was held back. */
+/* Ends the text: releases the bytes that waited, as ch_text_stream_put does. Bytes that begin a character become
+ * U+FFFD, which may complete a stop string. Later calls release nothing. Errors: CH_ERROR_MEMORY. */
 CH_API ch_status ch_text_stream_end(ch_text_stream *stream, const char **text, size_t *size, int32_t *stop,
                                     ch_error *error);
 
@@ -168,39 +175,42 @@ CH_API ch_status ch_text_stream_end(ch_text_stream *stream, const char **text, s
 /* The smallest vocabulary: an end token and the 256 bytes. */
 enum { CH_TOKENIZER_LEAST_VOCABULARY = 257 };
 
-/* Called now and then by the calling thread: the stage ("counting words", "merging pairs") and the share of
- * it, 0 to 1, that is done. Returning false cancels the training. */
+/* Called now and then by the thread that trains. stage: "counting words" or "merging pairs"; share: its finished
+ * share, 0 to 1. Returning false cancels the training. */
 typedef bool (*ch_tokenizer_progress)(const char *stage, double share, void *user);
 
-/* Fill with ch_tokenizer_train_defaults, then change what should differ: members may be added in later
- * versions. */
+/* The settings of training a tokenizer. Fill with ch_tokenizer_train_defaults, then change what should differ:
+ * later versions may add members. */
 typedef struct ch_tokenizer_train_settings {
-  int32_t vocab_size;    /* at least CH_TOKENIZER_LEAST_VOCABULARY; default 8192 */
-  int64_t min_count;     /* pairs that occur less often are not merged; default 2 */
-  const char *end_token; /* separates documents in the text, and has the id 0; default "<|endoftext|>" */
-  ch_tokenizer_progress progress; /* or NULL */
-  void *user;                     /* progress's */
+  int32_t vocab_size; /* the most tokens, at least CH_TOKENIZER_LEAST_VOCABULARY; default 8192 */
+  int64_t min_count;  /* occurrences that a pair needs to be merged; default 2 */
+  /* token between two documents of the text, with the id 0; NULL (default) = "<|endoftext|>" */
+  const char *end_token;
+  ch_tokenizer_progress progress; /* callback for progress; or NULL */
+  void *user;                     /* argument of `progress` */
 } ch_tokenizer_train_settings;
 
+/* Fills the defaults. */
 CH_API void ch_tokenizer_train_defaults(ch_tokenizer_train_settings *settings);
 
-/* The results of a training.
+/* The results of training a tokenizer.
  *
  *   ch_tokenizer_report report;
  *   if (ch_tokenizer_train("book.txt", "tokenizer.json", NULL, &report, NULL) == CH_OK)
  *     printf("%d tokens\n", (int)report.vocab_size); */
 typedef struct ch_tokenizer_report {
-  /* reached: smaller than requested if the text has no more pairs that occur min_count times */
+  /* number of tokens; smaller than requested if no other pair of the text occurs min_count times */
   int32_t vocab_size;
-  size_t text_bytes, distinct_words;
+  size_t text_bytes, distinct_words; /* bytes of all files, and number of different words in them */
 } ch_tokenizer_report;
 
 /* Trains byte-level BPE on DATA, a UTF-8 text file or several separated by commas, and writes it to the file
  * OUT, a tokenizer.json of Hugging Face's form. Words are split as in GPT-2; the most frequent pair of
- * neighbouring tokens becomes a token until the vocabulary is full. Of equally frequent pairs the one whose
- * bytes are greatest goes first: the result depends on the text alone. settings and report may be NULL.
- * Errors: CH_ERROR_IO, CH_ERROR_FORMAT for a file that is no text, CH_ERROR_ARGUMENT for settings out of
- * range, CH_ERROR_INTERRUPTED when progress returned false; nothing is written then. */
+ * neighbouring tokens becomes a token until the vocabulary is full. Of equally frequent pairs the one with
+ * the greatest bytes comes first, so that the result depends on text and settings alone. settings may be NULL
+ * for the defaults, and report may be NULL. Errors, after which nothing is written: CH_ERROR_IO,
+ * CH_ERROR_FORMAT for a file that is no text, CH_ERROR_ARGUMENT for settings out of range, CH_ERROR_MEMORY,
+ * CH_ERROR_INTERRUPTED when progress returned false. */
 CH_API ch_status ch_tokenizer_train(const char *data, const char *out,
                                     const ch_tokenizer_train_settings *settings, ch_tokenizer_report *report,
                                     ch_error *error);

@@ -1,4 +1,4 @@
-/* The version of these headers; the build reads it here too. */
+/* The version of these headers, which the build reads too. */
 #ifndef CROSSHEAD_VERSION_H
 #define CROSSHEAD_VERSION_H
 

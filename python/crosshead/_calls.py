@@ -112,8 +112,8 @@ class Call:
         self.failure: Optional[BaseException] = None
         self._kept: List[Any] = []
         self._fields: Dict[str, Any] = {}
-        self._parts: Dict[str, Any] = {}  # the structure that a member is in: the settings, or a part of them
-        self._events: Dict[str, Callable[..., Any]] = {}  # what is called at an event of a name
+        self._parts: Dict[str, Any] = {}  # the structure that has the member: the settings, or a part of them
+        self._events: Dict[str, Callable[..., Any]] = {}  # callbacks by the names of their events
         self._add_members(self.settings, ffi.typeof(kind))
         for name, value in keywords.items():
             if value is not None:

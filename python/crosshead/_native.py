@@ -5,9 +5,9 @@ import os
 import re
 from typing import Any, Optional
 
-# GCC's OpenMP lets threads that wait spin. Where two OpenMP runtimes share a process (ours and PyTorch's), the spinning threads
-# of one take the processor from the other. This is what the program `crosshead` sets for itself. A runtime reads it when it is
-# loaded, so it is set before; a value that is there stays.
+# GCC's OpenMP lets waiting threads spin. If two OpenMP runtimes share a process (ours and PyTorch's), the spinning threads of one
+# slow down the other. The program `crosshead` sets the same value for itself. A runtime reads the variable when it is loaded, so
+# it must be set earlier. An existing value is not changed.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
@@ -22,8 +22,8 @@ ffi: Any = _cdef.ffi
 
 
 class _Library:
-    """A library whose functions are looked up once. After fork() a child of a process that has computed gets an error in place of
-    those that compute: OpenMP would wait for threads that fork() has not copied."""
+    """A library whose functions are looked up once. In a process that was forked after its parent had computed, functions that
+    compute raise ForkedError: OpenMP would wait for threads that fork() does not copy."""
 
     _used = False
     _forked = False

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Behind:
-    """How far a choice is behind the best model: a 95 % interval, as a share of the best loss. None if unknown."""
+    """How far a choice is behind the best model: a 95 % interval, as a share of the best loss (of images, in accuracy). None if unknown."""
 
     low: Optional[float]
     high: Optional[float]
@@ -37,7 +37,7 @@ class Choice:
     cache_bytes_per_token: float
     loss: float
     behind: Behind
-    behind_tokens: Optional[float]  #: the share of extra training tokens that would make up for behind.high
+    behind_tokens: Optional[float]  #: the share of extra training tokens that would make up for behind.high; None if it is unknown or no number of tokens would
     tied_with: List[str]
 
 
@@ -101,9 +101,9 @@ class _Progress:
 def compare(out: Path, *, progress: Optional[bool] = None, **settings: "Unpack[CompareSettings]") -> Comparison:
     """Trains a model with each mechanism and recommends one. Writes models, results.json and report.html to OUT.
 
-    data= (or images=), mechanisms="mha,gqa,mla" and the other members of ch_compare_settings. The same settings continue the comparison in
-    OUT. on_step gets a structs.ComparePosition after every step. A callback that returns False, an exception and Ctrl-C end it; finished
-    models stay. progress: print the progress on standard error; None means only in a notebook.
+    data= (or images=), mechanisms="mha,gqa,mla" and the other members of ch_compare_settings. The same settings continue the
+    comparison in OUT. on_step gets a structs.ComparePosition after every step. A callback that returns False, an exception and Ctrl-C
+    end it; finished models are saved. progress: print the progress on standard error; None means only in a notebook.
     """
     keywords: Any = dict(settings)
     on_step = keywords.get("on_step")
@@ -126,7 +126,7 @@ def compare(out: Path, *, progress: Optional[bool] = None, **settings: "Unpack[C
 def foresee(out: Path, **settings: "Unpack[CompareSettings]") -> Any:
     """Estimates what compare(OUT, ...) needs with the same settings: parameters, time, memory and disk space of each mechanism.
 
-    Times some steps of each model, for about a second, and writes nothing. Returns the result of `crosshead compare --dry-run --json`.
+    Times some steps of each model, for about a second, and writes nothing to OUT. Returns the result of `crosshead compare --dry-run --json`.
     """
     call = _call(out, dict(settings))
     error, forecast = new_error(), ffi.new("ch_compare_forecast **")
@@ -140,9 +140,9 @@ def foresee(out: Path, **settings: "Unpack[CompareSettings]") -> Any:
 def config(mechanism: str, *, like: Optional[Path] = None, **settings: "Unpack[CompareSettings]") -> Any:
     """Returns the config.json, as a dictionary, of the model that compare() trains for a mechanism. parameters=300_000_000 sets its size.
 
-    like: a model directory or config.json with the vocabulary, context and activation to take; its size too, unless parameters, layers,
-    hidden or heads is set. Of the settings, those of the shape count: parameters, layers, hidden, heads, vocab or tokenizer, sequence,
-    match, cache_per_token, init and parametrization.
+    like: a model directory or config.json whose vocabulary, context and activation are used; its size too, unless parameters, layers,
+    hidden or heads is set. Only the settings of the shape have an effect: parameters, layers, hidden, heads, vocab or tokenizer,
+    sequence, match, cache_per_token, init and parametrization.
 
     >>> config("gqa:2", parameters=1_000_000, vocab=512)["attention"]["type"]
     'gqa'

@@ -203,7 +203,7 @@ def _utf8(value: Any, name: str) -> bytes:
     return data
 
 
-#: What other packages call the arguments of generate().
+#: Names that other packages have for the arguments of generate().
 _ELSEWHERE = {"max_new_tokens": "max_tokens", "max_length": "max_tokens", "n_predict": "max_tokens", "stop_strings": "stop"}
 _ELSEWHERE.update({"do_sample": "temperature", "temp": "temperature", "prompt": "prompts", "random_seed": "seed"})
 
@@ -235,10 +235,10 @@ def generate(
 ) -> Generation:
     """Generates a text for each prompt, as many at a time as the session has sequences.
 
-    prompts: a string, or a list of strings and of lists of token ids. max_tokens: of each text; 0 = as many as fit. temperature 0 is
-    always the likeliest token; temperature=1, top_k=0, top_p=1 draw from the model's own distribution. Prompt i draws with seed + i. stop: strings before which a text ends. special: special tokens written
-    out in prompts become their ids. Other keywords are Session's (cache, threads, sequences). A Session in place of the model, which says
-    how much room there is, loses what it holds.
+    prompts: a string, or a list of strings and of lists of token ids. max_tokens: of each text; 0 = as many as fit. temperature=0
+    chooses the likeliest token; temperature=1, top_k=0, top_p=1 draw from the model's own distribution. Prompt i draws with seed + i.
+    stop: strings before which a text ends. special: special tokens written out in prompts become their ids. Other keywords are
+    Session's (cache, threads, sequences). A Session may be given instead of a model; the tokens that it holds are removed.
 
     >>> with Model(MODEL) as model:
     ...     texts = generate(model, ["To be", [1, 2]], max_tokens=4, temperature=0).texts()

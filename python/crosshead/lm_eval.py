@@ -20,12 +20,13 @@ from crosshead.scoring import score
 from crosshead.session import Session
 
 _PART = 256  # tokens whose logits exist at once
-_LIMITS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")  # the harness's names, the first that is there counts
+_LIMITS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")  # the harness's names; the first that is set counts
 
 
 @register_model("crosshead")  # type: ignore[untyped-decorator,no-untyped-call,misc,unused-ignore]
 class CrossheadLM(LM):  # type: ignore[misc,unused-ignore]
-    """model: a model directory. window: tokens that it sees at once; 0 = the context. threads: 0 = as many as OpenMP gives."""
+    """model: a model directory. window: tokens that it sees at once; 0 = the context. threads: 0 = as many as OpenMP gives.
+    max_gen_toks: tokens of an answer, at most. batch_size: texts generated at a time."""
 
     def __init__(
         self,
@@ -99,7 +100,7 @@ class CrossheadLM(LM):  # type: ignore[misc,unused-ignore]
             options = dict(requests[members[0]].args[1])
             until = options.get("until") or []
             until = [until] if isinstance(until, str) else list(until)
-            until += [self.model.decode([end]) for end in self.model.end_tokens]  # also where an end token is spelt out
+            until += [self.model.decode([end]) for end in self.model.end_tokens]  # an end token may also be spelt out
             limit = next((int(options[name]) for name in _LIMITS if options.get(name) is not None), self.max_gen_toks)
             if limit >= self.window:
                 raise ArgumentError(
@@ -115,7 +116,7 @@ class CrossheadLM(LM):  # type: ignore[misc,unused-ignore]
                 max_tokens=limit,
                 temperature=options.get("temperature", 1.0) if sampled else 0,
                 top_p=options.get("top_p", 1.0) if sampled else 1.0,
-                # Decoding drops a blank that begins a text, so such a blank ends nothing.
+                # Decoding drops a blank at the beginning of a text. _answer applies the strings that begin with one.
                 stop=[stop for stop in until if stop and not stop.startswith(" ")],
             )
             for i, text in zip(members, made.texts()):

@@ -1,8 +1,9 @@
 """Training, evaluating, compressing and converting models.
 
-Keywords are the members of the library's structures of settings and of their parts, under the same names (structs.py lists them); None
-leaves the default. A callback is the keyword on_ and the name of an event or of a member. It gets what the library reports as dataclasses
-and numbers. When it returns False, the work ends with crosshead.Interrupted; when it raises, the work ends and the exception is raised. So does Ctrl-C.
+Keywords are the members of the library's structures of settings and of their parts, under the same names (structs.py lists them). None
+leaves the default. The keyword of a callback is on_ and the name of an event or of a member. It is called with what the library
+reports, as dataclasses and numbers. If it returns False, the work ends with crosshead.Interrupted. If it raises an exception, the
+work ends and the exception is raised again; Ctrl-C does the same.
 """
 
 import json

@@ -71,7 +71,7 @@ class Model:
 
     @property
     def context_length(self) -> int:
-        """The longest sequence the model was made for, in tokens."""
+        """The longest sequence that the model was trained for, in tokens."""
         return int(running.ch_model_context_length(self._open()))
 
     @property
@@ -81,7 +81,7 @@ class Model:
 
     @property
     def type(self) -> str:
-        """"model_type" of its configuration."""
+        """The "model_type" of its configuration."""
         return text(running.ch_model_type(self._open())) or ""
 
     @property
@@ -107,9 +107,9 @@ class Model:
         """Encodes a text to token ids.
 
         begin: puts the beginning-of-text token in front, if the tokenizer uses one.
-        whole: the text is whole, and what the tokenizer adds around a text by default goes around it (add_special_tokens of Hugging
-        Face's tokenizers); not with begin.
-        special: special tokens that are written out become their ids; never set it for text that a stranger wrote.
+        whole: adds the tokens that the tokenizer adds around a text by default (add_special_tokens of Hugging Face's tokenizers); not
+        with begin.
+        special: special tokens that are written out in the text become their ids; never set it for text that a stranger wrote.
         """
         if not isinstance(text, str):
             raise TypeError(f"text must be a string, not {type(text).__name__}")

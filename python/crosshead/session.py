@@ -43,7 +43,7 @@ def _keep_interrupt(exception: Any, value: BaseException, traceback: Any) -> Non
 
 
 def _passes_on(done: int, total: int, user: Any) -> bool:
-    """Called between passes, so that Python can raise KeyboardInterrupt."""
+    """Continues. Python can raise KeyboardInterrupt because this is called between passes."""
     return True
 
 
@@ -58,7 +58,7 @@ class Session:
     safe but gives other numbers.
 
     Tokens are a list or array of ids; of one sequence [count] with logits [V], of B sequences [B, count] with logits [B, V].
-    A session is one thread's at a time.
+    Only one thread may use a session at a time.
 
     >>> with Model(MODEL) as model, Session(model, max_tokens=16) as session:
     ...     logits = session.feed([1, 2, 3])
@@ -81,8 +81,9 @@ class Session:
         precompute_gates: bool = False,
     ) -> None:
         """max_tokens: room for each sequence, prompt included; 0 = the context length, at most 4096.
-        cache: "f32", "f16", "bf16", "q8_0" or "q4_0", and of keys, values and latents where they differ.
-        compute: arithmetic of large products, "f32" or "bf16". threads: 0 = as many as OpenMP gives."""
+        cache: element type of the cache, "f32", "f16", "bf16", "q8_0" or "q4_0"; cache_keys, cache_values and cache_latents override it.
+        compute: arithmetic of large products, "f32" or "bf16". threads: 0 = as many as OpenMP gives.
+        precompute_gates: tabulates the embedding gates of all ids when the session is created."""
         self._pointer: Any = None
         if not isinstance(model, Model):
             raise TypeError(f"model must be a crosshead.Model, not {type(model).__name__}")
@@ -111,7 +112,7 @@ class Session:
         self._error, self._out = new_error(), ffi.new("float **")
 
     def _own(self, pointer: Any) -> None:
-        """Takes a session of the library's. What it was before lives as long as arrays point into it."""
+        """Uses this session of the library from now on. The previous one is freed when no array points into it any more."""
         weights = self._weights
 
         def free(session: Any, weights: Any = weights) -> None:  # the weights outlive the session
@@ -195,8 +196,8 @@ class Session:
             raise BusyError("the session is at work in another thread; give each thread a session of its own")
         try:
             pointer = self._open()
-            # A pass of a new shape may move the session's memory, and an array that points there would be left dangling: the
-            # session then goes on in a copy, and the array keeps the old one.
+            # A pass of a new shape may move the session's memory. If an array points there, the session continues in a copy, and
+            # the array keeps the old memory.
             if key not in self._shapes:
                 if self._last is not None and self._last() is not None:
                     pointer = self._move()
@@ -204,7 +205,7 @@ class Session:
             tokens = ffi.from_buffer("int32_t[]", array)
             status = function(pointer, *first, tokens, count, self._out, self._error)
             if status:
-                self._shapes.clear()  # the library may have given the memory back
+                self._shapes.clear()  # the library may have freed the memory
             if _interrupt.failure is not None:
                 failure, _interrupt.failure = _interrupt.failure, None
                 raise failure

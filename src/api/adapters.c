@@ -1,4 +1,4 @@
-/* Adapters between public settings and the functions behind them. */
+/* Adapters between the public functions and the functions that they call. */
 #include "api/adapters.h"
 
 #include <stdlib.h>

@@ -1,5 +1,4 @@
-/* Shared by the public functions of libcrosshead-train: adapters between their settings and the functions behind
- * them. */
+/* Adapters between the public functions of libcrosshead-train and the functions that they call. */
 #ifndef CH_API_ADAPTERS_H
 #define CH_API_ADAPTERS_H
 
@@ -10,37 +9,36 @@
 #include "base/text.h"
 #include "tensor/tensor.h"
 
-/* Hands the caller a JSON object as text. Releases `object`, which may be NULL where memory was out; json may be
- * NULL. */
+/* Sets *json to the text of a JSON object for the caller, and releases `object`. A NULL object is out of memory. json
+ * may be NULL. */
 ch_status ch_api_json(json_t *object, char **json, ch_error *error);
-/* Hands the caller a text; releases it on failure. */
+/* Passes the data of a text to the caller, or releases the text if it ran out of memory. */
 ch_status ch_api_text(ch_text *text, char **answer, ch_error *error);
-/* Hands the caller a page where `status`, of its making, is CH_OK; releases it otherwise. */
+/* Passes a page to the caller if `status` is CH_OK; otherwise releases it and returns `status`. */
 ch_status ch_api_page(ch_text *page, ch_status status, char **html, ch_error *error);
-/* Writes a page as DIRECTORY/report.html where `status`, of its making, is CH_OK, and releases it. Returns `status`, or
-   what went wrong here. */
+/* Writes a page as DIRECTORY/report.html if `status` is CH_OK, and releases it. Returns `status`, or the error of
+   writing. */
 ch_status ch_api_report(const char *directory, ch_text *html, ch_status status, ch_error *error);
-/* Returns the element type of a precision; `fallback` for CH_PRECISION_DEFAULT, -1 if it is no
- * ch_precision. */
+/* Returns the element type of a precision: `fallback` for CH_PRECISION_DEFAULT, -1 for an invalid value. */
 int ch_api_dtype(ch_precision precision, ch_dtype fallback);
 
-/* Returns the name of a type as the command line spells it: "q8_0". */
+/* Returns the name of a type in lower case: "q8_0". */
 const char *ch_api_type_name(ch_dtype dtype);
 
-/* Connects a caller's progress callback to the library's internal hooks: shares from 0 to 1 become
-   thousandths. */
+/* Connects the caller's progress callback to the library's internal hooks. Shares become thousandths. */
 typedef struct ch_api_progress {
-  ch_progress progress; /* or NULL */
+  ch_progress progress; /* callback, or NULL */
   void *user;
-  bool cancelled; /* it has returned false */
+  bool cancelled; /* true once the callback has returned false */
 } ch_api_progress;
 
-/* Calls it: false once it has cancelled. */
+/* Calls the callback. Returns false once it has cancelled. */
 bool ch_api_tell(ch_api_progress *progress, int64_t done, int64_t total);
-/* Hooks, whose context is a ch_api_progress. */
+/* Reports a share from 0 to 1; a hook whose context is a ch_api_progress. */
 void ch_api_share(void *progress, double share);
+/* Returns true once the callback has cancelled; a hook whose context is a ch_api_progress. */
 bool ch_api_cancelled(void *progress);
-/* Reports progress; the hook of ch_model_writing. */
+/* Reports progress, and fails with CH_ERROR_INTERRUPTED once the callback has cancelled; a ch_model_writing.step. */
 ch_status ch_api_step(void *progress, const char *what, double done, double total, ch_error *error);
 
 #endif

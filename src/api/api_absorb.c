@@ -12,8 +12,8 @@ void ch_absorb_defaults(ch_absorb_settings *settings) {
   *settings = (ch_absorb_settings){0};
 }
 
-/* Chooses the type of written tensors. Folded tensors are rounded once, to F32; copied ones keep their
- * type. */
+/* Chooses the type of the written tensors: F32 if tensors were folded, so that they are rounded once, or else the type
+ * of the model. */
 static ch_status absorbed_type(const ch_absorb_settings *settings, const ch_model *model,
                                const ch_absorption *absorbed, ch_dtype *dtype, ch_error *error) {
   bool folded = absorbed->knocked || absorbed->mixed_layers || absorbed->shared || absorbed->residuals;

@@ -1,4 +1,4 @@
-/* The public functions that give a training run's batches. */
+/* The public functions that return a training run's batches. */
 #include <crosshead/batches.h>
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* The public functions that measure speed: the machine and its limits, and decoding, prefill and training of a model,
- * in timed repetitions on arbitrary tokens and states. Traces, profiles and dictionaries of atoms have files of their
- * own. */
+ * in timed repetitions on arbitrary tokens and states. Traces, profiles and dictionaries of atoms have their own
+ * files. */
 #define _GNU_SOURCE
 #include <crosshead/bench.h>
 
@@ -43,18 +43,18 @@ void ch_speed_defaults(ch_speed_settings *settings) {
 
 typedef ch_status (*repetition)(void *context, ch_error *error);
 
-/* A timed work, and what is measured besides its time. */
+/* Timed work, and the settings of its measurement. */
 typedef struct repetition_work {
   repetition once;
   void *context;
   const ch_speed_settings *options;
-  const ch_read_probe *probe;   /* or NULL */
-  int begun;                    /* repetitions, the untimed first one included */
-  bool keep_events;             /* the caller's profile records events */
-  double rate[MOST_REPEAT + 2]; /* read bandwidth before each repetition and after the last, with a probe */
+  const ch_read_probe *probe;   /* measures the read bandwidth; or NULL */
+  int begun;                    /* number of started repetitions, including the untimed first one */
+  bool keep_events;             /* true if the caller's profile records events */
+  double rate[MOST_REPEAT + 2]; /* with a probe: read bandwidth before each repetition and after the last */
 } repetition_work;
 
-/* Restricts the profile to timed repetitions, and its events to the last one. */
+/* Restricts the profile to the timed repetitions, and its events to the last one. */
 static void begin_profile(repetition_work *r) {
   ch_profile *profile = r->options->profile;
   if (!profile) return;
@@ -77,7 +77,7 @@ static ch_status run_once(void *context, ch_error *error) {
   return r->once(r->context, error);
 }
 
-/* Times repetitions into seconds [repeat], with the bandwidth around each if there is a probe. */
+/* Times the repetitions: seconds [repeat] and, with a probe, bandwidth [repeat] around each. */
 static ch_status repeat_it(repetition_work *r, double seconds[], double bandwidth[], ch_error *error) {
   int repeat = r->options->repeat;
   if (repeat < 1 || repeat > MOST_REPEAT)
@@ -106,7 +106,7 @@ static ch_status median_of(repetition once, void *context, const ch_speed_settin
 
 typedef struct inference {
   ch_session *session;
-  int32_t *tokens; /* [batch, tokens] */
+  int32_t *tokens; /* [batch, tokens] arbitrary ids */
   const ch_speed_settings *options;
   ch_cache_types cache;
 } inference;
@@ -193,7 +193,7 @@ static ch_status decode_once(void *context, ch_error *error) {
   return CH_OK;
 }
 
-/* Computes the share of a type's arithmetic peak. */
+/* Sets speed->share, the share of a type's arithmetic peak. */
 static void find_share(const ch_speed_settings *options, ch_dtype dtype, ch_speed *speed) {
   if (!options->limits) return;
   double peak = ch_speed_peak(options->limits, dtype, &speed->limit);
@@ -204,8 +204,8 @@ static void finish(const ch_speed_settings *options, ch_speed *speed) {
   speed->tokens_per_second = (double)(options->batch * options->tokens) / speed->seconds;
 }
 
-/* Counts the FLOPs of a prefill. A token at position t attends to t + 1 tokens, (T + 1) / 2 on average. Only
- * the last token has logits. */
+/* Counts the FLOPs of a prefill. A token at position t attends to t + 1 tokens, (T + 1) / 2 on average. Only the last
+ * token has logits. */
 static ch_status prefill_flops(const ch_model *model, const inference *run, double *flops, ch_error *error) {
   ch_account account;
   const ch_speed_settings *options = run->options;
@@ -240,14 +240,14 @@ static double larger(double a, double b) {
   return a > b ? a : b;
 }
 
-/* Returns the type that attention could multiply in: BF16 if all states are BF16. */
+/* Returns the type of attention's products: BF16 if all states are BF16, else F32. */
 static ch_dtype attention_type(const ch_cache_types *cache) {
   for (int role = 0; role < CH_STATE_ROLES; role++)
     if (cache->of[role] != CH_BF16) return CH_F32;
   return CH_BF16;
 }
 
-/* Computes the time that the limits allow for a repetition, relative to the measured time. */
+/* Sets speed->share: the shortest time that the limits allow for a repetition, relative to the measured time. */
 static void find_decoding_share(const ch_model *model, const inference *run, double seconds[],
                                 double bandwidth[], ch_speed *speed) {
   const ch_speed_settings *options = run->options;
@@ -269,7 +269,7 @@ static ch_status decode_often(const ch_model *model, const ch_speed_settings *op
                               ch_speed *speed, ch_error *error) {
   double seconds[MOST_REPEAT], bandwidth[MOST_REPEAT] = {0};
   double passes = (double)options->tokens, batch = (double)options->batch;
-  double held = (double)options->depth + (passes + 1) / 2; /* tokens that a pass finds, on average */
+  double held = (double)options->depth + (passes + 1) / 2; /* average number of tokens in the cache */
   CH_TRY(ch_session_pretend(run->session, options->depth, SEED, options->ids, options->id_count, error));
   ch_account account;
   CH_TRY(ch_account_model(&model->config, &model->params, (int64_t)held, run->cache, &account, error));

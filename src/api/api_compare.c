@@ -134,7 +134,7 @@ ch_status ch_compare_config(const ch_compare_lineup *lineup, const char *like, c
   return ch_api_text(&text, json, error);
 }
 
-/* --- what was found ---------------------------------------------------------------------------------------------- */
+/* --- findings ---------------------------------------------------------------------------------------------------- */
 
 const ch_ladder_laws *ch_comparison_laws(const ch_comparison *comparison) {
   return comparison->ladder ? comparison->ladder->laws : NULL;

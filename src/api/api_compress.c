@@ -9,7 +9,7 @@
 #include "compress/virtual_heads.h"
 #include "tensor/team.h"
 
-static const double kept_back = 0.2; /* of the calibration text, to measure on */
+static const double kept_back = 0.2; /* share of the calibration text that is held out for measuring */
 
 void ch_compress_defaults(ch_compress_settings *settings) {
   *settings = (ch_compress_settings){
@@ -18,8 +18,8 @@ void ch_compress_defaults(ch_compress_settings *settings) {
 
 /* --- opening ----------------------------------------------------------------------------------------------------- */
 
-/* Materialises shared and factored matrices. Folds mixed heads into the projections if components are
- * computed anew. */
+/* Materialises shared and factored matrices. For mea, also folds mixed heads into the projections, because their
+ * components are computed again. */
 static ch_status settle_model(ch_compress_job *c, ch_error *error) {
   c->model = c->own;
   if (ch_materialise_changes(&c->own->config, &c->own->params, CH_MATERIALISE_DENSE))
@@ -60,7 +60,7 @@ static ch_status open_texts(ch_compress_job *c, ch_error *error) {
   return CH_OK;
 }
 
-/* Refuses models without heads that could be left out. */
+/* Fails for models without heads that could be removed. */
 static ch_status check_heads(const ch_compress_job *c, ch_error *error) {
   unsigned states;
   ch_error why = {0};
@@ -134,7 +134,7 @@ static ch_status compress(ch_compress_job *c, ch_error *error) {
   return ch_compress_job_write(c, error);
 }
 
-/* Collects the statistics of the text that the methods need. */
+/* Collects the statistics of the text that the method needs, and chooses heads and cache types. */
 static ch_status look_at_text(ch_compress_job *c, ch_error *error) {
   if (c->s->cache > 0) return ch_compress_job_agree(c, ch_compress_job_pursue(c, error), error);
   CH_TRY(ch_compress_job_agree(c, ch_compress_job_calibrate(c, error), error));
@@ -142,8 +142,8 @@ static ch_status look_at_text(ch_compress_job *c, ch_error *error) {
 }
 
 static ch_status materialise_after(ch_compress_job *c, ch_error *error) {
-  /* Only rank 0 knows where the model was written. */
-  char out[4096]; /* no longer name can be opened */
+  /* only rank 0 knows where the model was written */
+  char out[4096]; /* longer paths cannot be opened */
   snprintf(out, sizeof out, "%s", c->out);
   ch_ranks_broadcast(c->s->job, 0, out, sizeof out);
   CH_TRY(ch_model_load(out, CH_WEIGHTS_MAPPED, &c->after, error));
@@ -151,7 +151,7 @@ static ch_status materialise_after(ch_compress_job *c, ch_error *error) {
   return c->s->report ? ch_model_materialise(c->after, CH_MATERIALISE_SERVING, error) : CH_OK;
 }
 
-/* Counts and measures the model as it was written. */
+/* Counts and measures the written model. */
 static ch_status measure_after(ch_compress_job *c, ch_error *error) {
   CH_TRY(ch_compress_job_agree(c, materialise_after(c, error), error));
   if (!c->s->report) return CH_OK;
@@ -177,14 +177,14 @@ static ch_status run_compression(ch_compress_job *c, ch_error *error) {
   if (c->s->report && c->mea) CH_TRY(ch_compress_job_eight_bit(c, error));
   CH_TRY(look_at_text(c, error));
   CH_TRY(ch_compress_job_by_first(c, compress, error));
-  ch_calibration_free(c->calibration); /* of a large model gigabytes, which the one to be measured can use */
+  ch_calibration_free(c->calibration); /* gigabytes for a large model, which are needed for measuring */
   c->calibration = NULL;
   CH_TRY(measure_after(c, error));
   c->report.seconds = ch_clock() - began;
   return c->s->report ? ch_compress_job_by_first(c, write_report, error) : CH_OK;
 }
 
-/* Fills *json and *table, or neither. */
+/* Sets *json and *table, or neither. */
 static ch_status answer(const ch_compress_job *c, char **json, ch_error *error) {
   ch_text table = {0};
   if (c->s->table) *c->s->table = NULL;

@@ -16,7 +16,7 @@
 #include "formats/source.h"
 #include "formats/transformers.h"
 
-/* Reads the type of all tensors; *chosen is NULL if each keeps its type. */
+/* Reads the type of all tensors. *chosen is NULL if each tensor keeps its type. */
 static ch_status float_type(ch_precision precision, ch_dtype *dtype, const ch_dtype **chosen,
                             ch_error *error) {
   int known = ch_api_dtype(precision, CH_F32);
@@ -34,7 +34,7 @@ void ch_import_defaults(ch_import_settings *settings) {
   *settings = (ch_import_settings){0};
 }
 
-/* Matrices that are quantised where they come from. */
+/* Returns the number of matrices that are block-quantised in the source. */
 static int64_t in_blocks(const ch_source *source) {
   int64_t count = 0;
   for (int i = 0; i < source->params.count; i++) count += ch_dtype_is_block_quantised(source->dtypes[i]);
@@ -84,8 +84,8 @@ static json_t *exported(const char *format, const char *model_type, const char *
                    type, "tokenizer", tokenizer, "tokenizer_exact", !loss, "tokenizer_loss", loss);
 }
 
-/* Gives a model that exactly fits one of the known families that family's class, names and shapes. *family is
- * its name, or NULL. */
+/* If an adopted family can express the model, converts it to the family's class, names and shapes. *family is its
+ * name, or NULL. */
 static ch_status choose_family(ch_source *source, const char **family, ch_error *error) {
   ch_text json = {0};
   *family = ch_config_spell_adopted(&source->config, &json);
@@ -109,7 +109,7 @@ static ch_status export_directory(const char *directory, const char *out, const 
   ch_status status = CH_OK;
   if (settings->format == CH_EXPORT_TRANSFORMERS) {
     writing.finish = ch_transformers_finish;
-    writing.keep_blocks = false; /* PyTorch has no such blocks */
+    writing.keep_blocks = false; /* PyTorch has no block-quantised types */
     ch_transformers_choose(&source, &((const ch_model *)source.context)->config, settings->own_code);
     if (!settings->own_code) status = choose_family(&source, &family, error);
     if (status == CH_OK && !family) status = ch_transformers_check(&source.config, directory, error);
@@ -142,7 +142,7 @@ static ch_status check_tokenizer(const ch_tokenizer *tokenizer, const char *path
   return CH_OK;
 }
 
-/* Opens the tokenizer that goes with a model without weights; *tokenizer becomes NULL if there is none. */
+/* Opens the tokenizer of a model without weights. *tokenizer is NULL if there is none. */
 static ch_status open_tokenizer(const char *path, const ch_export_settings *settings, const ch_config *config,
                                 ch_tokenizer **tokenizer, ch_error *error) {
   *tokenizer = NULL;
@@ -166,7 +166,7 @@ static ch_status export_untrained(const char *path, const char *out, const ch_ex
   CH_TRY(ch_config_read(path, &source.config, error));
   const ch_config own = source.config;
   ch_choose_model_type(&source.config);
-  /* A class of transformers does not know how the training of such a configuration starts. */
+  /* transformers' classes cannot express these initial weights */
   bool starts = own.init != CH_INIT_DEFAULT || own.parametrization != CH_PARAMETRIZATION_STANDARD;
   bool own_code = settings->own_code || starts;
   ch_transformers_choose(&source, &own, own_code);
@@ -186,8 +186,8 @@ static ch_status export_untrained(const char *path, const char *out, const ch_ex
   return status;
 }
 
-/* Chooses the type of matrices. Without a type they keep theirs; if some were folded, all get the type of the
- * embedding. */
+/* Chooses the type of matrices. Without a given type, matrices keep their types. If some were folded, all get the type
+ * of the embedding. */
 static ch_status gguf_type(ch_precision precision, const ch_absorption *plain, ch_gguf_export *how,
                            ch_error *error) {
   bool folded = plain->knocked || plain->mixed_layers || plain->shared || plain->residuals;
@@ -202,7 +202,7 @@ static ch_status gguf_type(ch_precision precision, const ch_absorption *plain, c
   return CH_OK;
 }
 
-/* Refuses a model whose cache would grow, unless that is wanted. */
+/* Fails for a model whose cache would grow, unless expand_heads is set. */
 static ch_status check_cache(const ch_absorption *plain, const ch_export_settings *settings,
                              ch_error *error) {
   if (plain->cache_after <= plain->cache_before || settings->expand_heads) return CH_OK;
@@ -241,7 +241,7 @@ static ch_status write_gguf(const ch_model *model, const char *out, const ch_exp
   return ch_api_json(report, json, error);
 }
 
-/* Exports with everything folded that folds into matrices, because llama.cpp supports plain models only. */
+/* Exports a model with all modules folded into matrices, because llama.cpp supports only plain models. */
 static ch_status export_plain(const ch_model *model, const char *out, const ch_export_settings *settings,
                               char **json, ch_error *error) {
   ch_absorption plain;
@@ -250,7 +250,7 @@ static ch_status export_plain(const ch_model *model, const char *out, const ch_e
   if (settings->type == CH_PRECISION_Q8_0) CH_TRY(ch_model_check_plain(model, "be quantised again", error));
   CH_TRY(ch_absorb(model, &(ch_absorb_options){.keep_cache = false}, &plain, error));
   ch_status status = CH_OK;
-  /* GGUF cannot describe a tokenizer that is only a tokenizer.bin. */
+  /* a tokenizer.bin alone cannot be written as GGUF */
   if (!settings->no_tokenizer && ch_directory_has(model->directory, "tokenizer.json"))
     status = ch_tokenizer_open(model->directory, &tokenizer, error);
   if (status == CH_OK && tokenizer)

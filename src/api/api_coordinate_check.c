@@ -1,5 +1,5 @@
-/* The public functions of the coordinate check: they run it, write its report next to the results, and return its
- * findings. */
+/* The public functions of the coordinate check: they run the check, write its report next to the results, and return
+ * its findings. */
 #include <stdlib.h>
 
 #include "api/adapters.h"

@@ -1,5 +1,5 @@
-/* Machines with their limits: published figures, a line of figures, and the machine that this runs on, measured. The
- * planner multiplies; no other file knows a data sheet. */
+/* Machines with their limits: published figures, figures from the command line, and measurements of this machine. Only
+ * this file has data sheets. */
 #include <crosshead/plan.h>
 
 #include <math.h>
@@ -17,7 +17,7 @@
 
 /* --- published figures ------------------------------------------------------------------------------------------ */
 
-/* The shares of a data sheet's figures that inference reaches: an assumption; docs/plan.md says how to replace it. */
+/* Assumed shares of a data sheet's figures that inference reaches. docs/plan.md explains how to replace them. */
 static const double usual_reading = 0.80, usual_computing = 0.50;
 
 typedef struct data_sheet {
@@ -25,8 +25,8 @@ typedef struct data_sheet {
   double gigabytes_per_second, teraflops, gigabytes;
 } data_sheet;
 
-/* TFLOP/s are of dense products of BF16 with sums in F32. Where a sheet has figures with sparsity alone, they are half
-   of those. */
+/* TFLOP/s are of dense products of BF16 with sums in F32. If a sheet has only figures with sparsity, they are
+   halved. */
 static const data_sheet known[] = {
     {"h100-sxm", "NVIDIA H100 SXM, 80 GB", "NVIDIA H100 Tensor Core GPU data sheet", 3350, 989.5, 80},
     {"h200-sxm", "NVIDIA H200 SXM, 141 GB", "NVIDIA H200 Tensor Core GPU data sheet", 4800, 989.5, 141},
@@ -68,7 +68,7 @@ bool ch_device_at(int32_t index, ch_device *device) {
   return true;
 }
 
-/* Returns a name that begins with the word, or else the nearest. */
+/* Returns a name that begins with the word, or else the nearest name. */
 static const char *nearest(const char *word, const char *const *names) {
   for (const char *const *name = names; *word && *name; name++)
     if (strncmp(*name, word, strlen(word)) == 0) return *name;
@@ -93,7 +93,7 @@ static ch_status unknown_device(const char *name, ch_error *error) {
                  list);
 }
 
-/* --- a line of figures ------------------------------------------------------------------------------------------ */
+/* --- figures from the command line ------------------------------------------------------------------------------ */
 
 enum { WORD_SIZE = 96 };
 
@@ -113,7 +113,7 @@ static bool read_share(const char *text, double *share) {
   return true;
 }
 
-/* Reads one "key=value" of the line. */
+/* Reads one "key=value". */
 static ch_status read_figure(const char *key, const char *value, ch_device *device, ch_error *error) {
   static const char *const keys[] = {"name", "gb/s", "flop/s", "memory", "reading", "computing", NULL};
   const char *right = NULL;
@@ -192,10 +192,10 @@ ch_status ch_device_read(const char *text, ch_device *device, ch_error *error) {
   return unknown_device(text, error);
 }
 
-/* --- the machine that this runs on ------------------------------------------------------------------------------ */
+/* --- this machine ----------------------------------------------------------------------------------------------- */
 
-/* The shares of what `bench` measures that Crosshead's decoding reaches, on the machines of bench/measurements.md.
- * That of prompts differs by more from machine to machine, and is measured. */
+/* Shares of the limits measured by `bench` that Crosshead's decoding reaches on the machines of
+ * bench/measurements.md. The share of prompts differs more between machines and is measured. */
 static const double own_reading = 0.90, own_computing_step = 0.45, own_computing_quantised = 0.35;
 
 enum {
@@ -214,7 +214,7 @@ enum {
 typedef ch_status speed_of(const ch_model *model, const ch_speed_settings *settings, ch_speed *speed,
                            ch_error *error);
 
-/* Measures a model with random weights and a vocabulary so small that its LM head costs next to nothing. */
+/* Measures a model with random weights, and a vocabulary so small that the cost of its LM head is negligible. */
 static ch_status measure_made(int64_t width, int layers, ch_dtype dtype, speed_of *measure,
                               const ch_speed_settings *settings, ch_speed *speed, ch_error *error) {
   ch_config config;
@@ -235,8 +235,8 @@ static ch_status measure_made(int64_t width, int layers, ch_dtype dtype, speed_o
   return status;
 }
 
-/* Times a decoding step of a model so small that reading and arithmetic cost nothing, and large enough that
- * all threads work. */
+/* Times a decoding step of a model. It is so small that reading and arithmetic cost almost nothing, but large enough
+ * for all threads to work. */
 static ch_status small_step(int layers, double *seconds, ch_error *error) {
   ch_speed_settings settings;
   ch_speed speed;
@@ -248,7 +248,7 @@ static ch_status small_step(int layers, double *seconds, ch_error *error) {
   return CH_OK;
 }
 
-/* Measures the share of the arithmetic limit that a prompt reaches in a model of usual width. */
+/* Measures the share of the arithmetic limit that prefill reaches in a model of typical width. */
 static ch_status prompt_share(ch_precision compute, ch_dtype dtype, const ch_speed_limits *limits,
                               double *share, ch_error *error) {
   ch_speed_settings settings;
@@ -259,7 +259,7 @@ static ch_status prompt_share(ch_precision compute, ch_dtype dtype, const ch_spe
   settings.compute = compute;
   settings.limits = limits;
   CH_TRY(measure_made(USUAL_WIDTH, USUAL_LAYERS, dtype, ch_speed_prefill, &settings, &speed, error));
-  *share = fmin(speed.share, 1); /* above, the machine was slower while the limit was measured */
+  *share = fmin(speed.share, 1); /* above 1, the machine was slower while the limit was measured */
   return CH_OK;
 }
 
@@ -290,7 +290,7 @@ ch_status ch_device_measure(ch_precision compute, ch_device *device, ch_error *e
   snprintf(device->title, sizeof device->title, "%.60s, %lld %s",
            machine.processor[0] ? machine.processor : "this machine", (long long)machine.threads,
            ch_plural(machine.threads, "thread", "threads"));
-  /* From working sets of a MiB to those that memory must serve. */
+  /* from working sets of 1 MiB to sets that only memory can hold */
   int64_t bytes = 1 << 20;
   for (device->rate_count = 0; device->rate_count < CH_DEVICE_RATES; device->rate_count++, bytes *= 2)
     device->rates[device->rate_count] =

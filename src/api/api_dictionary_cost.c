@@ -1,4 +1,4 @@
-/* Timing a model's attention with atoms and with matrices. */
+/* Times a model's decoding with atoms and with materialised matrices. */
 #include <crosshead/bench.h>
 
 #include "bench/timing.h"

@@ -1,4 +1,4 @@
-/* The public functions that measure a model on a text, on images and on continuations. */
+/* The public functions that evaluate a model on a text, on images and on continuations. */
 #include <crosshead/evaluate.h>
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ void ch_evaluate_defaults(ch_evaluate_settings *settings) {
   *settings = (ch_evaluate_settings){.examples = CH_EXAMPLES_OF_TASK, .seed = 1};
 }
 
-/* --- what all share -------------------------------------------------------------------------------------------- */
+/* --- common parts ---------------------------------------------------------------------------------------------- */
 
 static ch_status check_evaluate_settings(const ch_evaluate_settings *s, ch_error *error) {
   if (s->compute != CH_PRECISION_DEFAULT && s->compute != CH_PRECISION_F32 && s->compute != CH_PRECISION_BF16)
@@ -58,8 +58,7 @@ static ch_status check_model(const ch_model *model, const ch_evaluate_settings *
   return ch_window_check(config, s->window, error);
 }
 
-/* Checks that all ranks are about to measure the same model in the same way. They compare the text once they have
- * it. */
+/* Checks that all ranks measure the same model in the same way. They compare the text after reading it. */
 static ch_status compare_ranks(const ch_evaluation *e, ch_error *error) {
   const ch_evaluate_settings *s = &e->settings;
   if (!s->ranks) return CH_OK;
@@ -111,7 +110,7 @@ json_t *ch_evaluation_number(bool known, double value) {
 /* The results on a text. */
 typedef struct text_figures {
   int64_t window, stride;
-  int64_t cache_bytes; /* per token; 0 without a cache */
+  int64_t cache_bytes; /* bytes of the cache per token; 0: no cache */
   ch_token_perplexity tokens;
   ch_document_perplexity documents;
   bool has_documents; /* false if no token can precede a document */
@@ -216,12 +215,12 @@ ch_status ch_evaluate_images(const ch_model *model, const char *path, const ch_e
 
 /* --- continuations --------------------------------------------------------------------------------------------- */
 
-/* The requests of all continuations in the scorer's form. */
+/* The requests of all continuations, for the scorer. */
 typedef struct requests {
   ch_request_rules rules;
-  ch_ids *ids;              /* [count], each the tokens of one */
+  ch_ids *ids;              /* [count] tokens of each request */
   ch_score_window *windows; /* [count] */
-  int64_t *starts;          /* [count + 1]: a group for each context */
+  int64_t *starts;          /* [groups + 1] first request of each group with one context */
   int64_t groups;
   ch_continuation_score *scores; /* [count] */
 } requests;

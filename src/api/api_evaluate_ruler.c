@@ -1,4 +1,4 @@
-/* The public function that asks a model the items of a task, or of all tasks of RULER one after another. */
+/* The public function that evaluates a model on a task, or on all tasks of RULER one after another. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static void add_member(json_t *sum, const json_t *report, const char *key) {
                       json_integer((json_int_t)(number_member(sum, key) + number_member(report, key))));
 }
 
-/* Adds a recall to a sum. Variances of independent figures add up. */
+/* Adds a recall and its variance to a sum. */
 static void add_recall(json_t *sum, const json_t *report) {
   add_member(sum, report, "n");
   json_object_set_new(sum, "recall",
@@ -36,7 +36,7 @@ static void divide_recall(json_t *sum, int tasks) {
   json_object_set_new(sum, "recall_stderr", json_real(number_member(sum, "recall_stderr") / tasks));
 }
 
-/* Adds the report of one task: its row, and its share of the sums. */
+/* Adds the report of one task: its row, and its recall to the sums. */
 static void add_task(json_t *all, json_t *lengths, json_t *rows, const char *name, const json_t *report) {
   const char *length;
   json_t *group, *row = json_object();
@@ -100,7 +100,7 @@ static ch_status ask_all(const ch_model *model, const char *length, const ch_eva
   return CH_OK;
 }
 
-/* Reports the mean recall. "groups" has a row for each task, and for each length if there are several. */
+/* Reports the mean recall of all tasks. "groups" has a row for each task, and for each length if there are several. */
 static ch_status ask_suite(const ch_model *model, const char *task, const ch_evaluate_settings *settings,
                            char **json, ch_error *error) {
   double began = ch_clock();

@@ -1,4 +1,4 @@
-/* The public functions that fit laws to losses, of files or in memory, and judge the stability of training. */
+/* The public functions that fit laws to losses, from files or in memory, and judge the stability of training. */
 #include <crosshead/fit.h>
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* The public functions that plan what fits into a memory. */
+/* The public functions that predict which models fit into a memory. */
 #include <crosshead/plan.h>
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* The public functions that show a profile: its operations, the slowest first, as a table and as JSON. */
+/* The public functions that show a profile as a table and as JSON, with the slowest operations first. */
 #include "bench/speed_limits.h"
 
 #include <stdlib.h>

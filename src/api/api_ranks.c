@@ -1,4 +1,4 @@
-/* The public functions of ranks, which the library itself calls by the names in src/ranks. */
+/* The public functions of ranks. Inside the library, the functions of src/ranks are called. */
 #include <crosshead/ranks.h>
 
 #include "ranks/launch.h"

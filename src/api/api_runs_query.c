@@ -1,4 +1,4 @@
-/* The public functions that find runs: from terms to SQL, and from rows to runs and to JSON. */
+/* The public functions that find runs: converts terms to SQL, and rows to runs and to JSON. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ struct ch_run_list {
 typedef struct search {
   ch_arena *arena;
   ch_text sql;
-  const char *bound[128]; /* parameters in order: paths and values */
+  const char *bound[128]; /* [count] parameters of the statement: paths and values */
   bool number[128];
   int count;
 } search;
@@ -46,8 +46,8 @@ static ch_status unknown_key(const char *key, ch_error *error) {
       key, hint);
 }
 
-/* The name of a run's mechanism. compare and sweep name runs after it ("gqa:4"); for other runs it is the
-   configuration's type, where mha and mqa are the two extremes of gqa. */
+/* The name of a run's mechanism. compare and sweep name runs after it ("gqa:4"). For other runs it is the type in the
+   configuration, with mha and mqa as the two extremes of gqa. */
 static const char mechanism_sql[] =
     "(CASE WHEN kind IN ('compare', 'sweep') AND instr(name, '/') = 0 AND name NOT LIKE '%.json' THEN name "
     "WHEN mechanism <> 'gqa' THEN mechanism "
@@ -57,7 +57,7 @@ static const char mechanism_sql[] =
     "'mha' "
     "WHEN json_extract(config, '$.num_key_value_heads') = 1 THEN 'mqa' ELSE mechanism END)";
 
-/* Keys that are not columns, or not the column of the same name, as the list shows them. */
+/* Keys that are not columns, or not the column of the same name, with their values in the list of runs. */
 static const struct {
   const char *name, *sql;
 } shown[] = {{"id", "id"},
@@ -115,7 +115,7 @@ static bool is_id(const char *term, int64_t *id) {
   return *term >= '0' && *term <= '9' && !*end;
 }
 
-/* Writes the condition KEY=VALUE. A value that reads as a number is one unless the column is text. */
+/* Writes the condition KEY=VALUE. A value that looks like a number is a number, unless the column is text. */
 static ch_status put_term(search *s, const char *term, ch_error *error) {
   static const char *const operators[] = {"<=", ">=", "!=", "=", "<", ">", "~"};
   size_t length = strcspn(term, "<>!=~"), op = 0;
@@ -139,7 +139,7 @@ static ch_status put_term(search *s, const char *term, ch_error *error) {
   CH_TRY(put_key(s, key, error));
   if (contains) {
     ch_text_puts(&s->sql, "), lower(?)) > 0");
-  } else if (numeric) { /* a name may look like a number: text columns are compared as text */
+  } else if (numeric) { /* text columns are compared as text, because a name may look like a number */
     ch_text_printf(&s->sql, " %s CASE typeof(", operators[op]);
     CH_TRY(put_key(s, key, error));
     ch_text_puts(&s->sql, ") WHEN 'text' THEN ? ELSE CAST(? AS REAL) END");
@@ -234,7 +234,7 @@ static ch_status read_rows(ch_runs *runs, sqlite3_stmt *statement, ch_arena *are
   int64_t room = 0;
   int result;
   while ((result = sqlite3_step(statement)) == SQLITE_ROW) {
-    if (*count == room) { /* arenas do not grow in place: doubling wastes as much again */
+    if (*count == room) { /* arenas do not grow in place, so doubling wastes at most the same amount again */
       room = 2 * room + 16;
       ch_run_record *more = ch_arena_alloc(arena, (size_t)room * sizeof *more);
       if (!more) return ch_no_memory(error);
@@ -249,7 +249,7 @@ static ch_status read_rows(ch_runs *runs, sqlite3_stmt *statement, ch_arena *are
   return result == SQLITE_DONE ? CH_OK : ch_runs_failed(runs, "read", error);
 }
 
-/* Fails if a term is the number of a run that does not exist. */
+/* Fails if a term is the id of a run that does not exist. */
 static ch_status check_ids(ch_runs *runs, const ch_runs_query *query, ch_error *error) {
   int64_t id;
   for (int i = 0; i < query->count; i++) {

@@ -1,5 +1,5 @@
-/* The public functions that sweep over learning rates: they run it, write its report next to the results, and return
- * its findings. */
+/* The public functions that sweep over learning rates: they run a sweep, write its report next to the results, and
+ * return its findings. */
 #include <crosshead/sweep.h>
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Events as JSON, one per line. */
+/* Writes the events of profiles as a JSON trace, one event per line. */
 #include "bench/speed_limits.h"
 
 #include <jansson.h>
@@ -7,18 +7,18 @@
 #include "base/file.h"
 #include "base/json.h"
 
-enum { SPANS, OPERATIONS }; /* the threads of a part */
+enum { SPANS, OPERATIONS }; /* rows of a part in the trace viewer */
 
 static const char *const kinds[] = {"forward", "backward", "span"};
 
-/* Writes one event per line. The first of a file has no comma before it. */
+/* Writes one event on a line. The first event of a file has no comma before it. */
 static ch_status put_trace_event(ch_writer *writer, json_t *event, bool *first, ch_error *error) {
   char *line = event ? ch_json_dump(event, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
   json_decref(event);
   if (!line) return ch_no_memory(error);
   ch_status status = CH_OK;
   if (fprintf(writer->file, "%s%s", *first ? "\n" : ",\n", line) < 0)
-    status = ch_writer_put(writer, "", 1, error); /* says why */
+    status = ch_writer_put(writer, "", 1, error); /* fails with the reason */
   *first = false;
   free(line);
   return status;

@@ -1,4 +1,4 @@
-/* The public function that trains a model: settings to options, callbacks to events, one run. */
+/* The public function that trains a model: converts settings to options and callbacks to events, and runs training. */
 #include <crosshead/train.h>
 
 #include <math.h>
@@ -95,7 +95,8 @@ static bool is_stopped(void *context) {
 
 /* --- the run ----------------------------------------------------------------------------------------------------- */
 
-/* Trains to the end, from the weights of the model `from` where there is no checkpoint; NULL: from new ones. */
+/* Trains to the end, from the checkpoint if the run is resumed, or from the weights of the model `from` (NULL: new
+   weights). */
 static ch_status drive(ch_train_job *t, const char *from, ch_error *error) {
   ch_rank_group *ranks = t->settings->workers.ranks;
   const ch_trainer_start start = {
@@ -125,7 +126,7 @@ static ch_status drive(ch_train_job *t, const char *from, ch_error *error) {
   return ch_agree(ranks, status, error);
 }
 
-/* Opens the data on all ranks. The first one prepares it. */
+/* Opens the data on all ranks. Rank 0 prepares the data first. */
 static ch_status open_data(ch_train_job *t, ch_error *error) {
   ch_rank_group *ranks = t->settings->workers.ranks;
   bool leads = ch_ranks_leads(ranks);
@@ -145,7 +146,7 @@ static ch_status run_training(ch_train_job *t, ch_training_control *control, ch_
   return drive(t, t->settings->model.init_from, error);
 }
 
-/* Trains the control after the first model, whose trainer is freed. */
+/* Frees the trainer of the main run and trains the control. */
 static ch_status run_control(ch_train_job *t, ch_training_control *control, ch_error *error) {
   ch_trainer_free(t->trainer);
   t->trainer = NULL;

@@ -1,3 +1,4 @@
+/* Evaluates the models of a comparison on tasks, and checks the tasks before training. */
 #include "api/compare_tasks.h"
 
 #include <stdio.h>
@@ -26,7 +27,7 @@ static bool report_task_progress(int64_t done, int64_t total, void *user) {
   return goes_on && !(s->stop && s->stop(s->user));
 }
 
-/* Reads the figure that a report names first: the one with a standard error. */
+/* Reads the first figure of a report that has a standard error. */
 static bool read_figure(json_t *report, ch_arena *arena, ch_task_result *answer) {
   const char *key;
   json_t *value;
@@ -46,7 +47,7 @@ static bool read_figure(json_t *report, ch_arena *arena, ch_task_result *answer)
 
 enum { LENGTH_SIZE = 32 };
 
-/* Returns true if items are generated as long as the training sequences, because no length is given. */
+/* Returns true if items are generated with the length of the training sequences, because none is given. */
 static bool takes_usual_length(const ch_listed_task *task) {
   return strncmp(task->name, "ruler", 5) == 0 && !strchr(task->name, '@');
 }
@@ -122,7 +123,7 @@ ch_status ch_compare_check_task(const ch_compare_settings *s, const ch_config *c
   const char *end = ch_task_name_end(task->name);
   ch_evaluate_settings settings = settings_of(s, task, length);
   ch_config own = *config;
-  /* A trained model has its own, or its tokenizer has; which one does not matter here. */
+  /* a trained model or its tokenizer has such an id; its value does not matter here */
   if (own.bos_token_id < 0 && own.eos_token_id < 0) own.eos_token_id = 0;
   settings.progress = goes_on;
   settings.user = (void *)(uintptr_t)s;

@@ -10,7 +10,7 @@ ch_status ch_compare_ask(const ch_compare_settings *settings, const ch_model_res
                          const char *directory, const ch_listed_task *task, ch_arena *arena,
                          ch_task_result *answer, ch_error *error);
 
-/* Checks a task as ch_evaluate_task does before it runs the model, with a configuration and a tokenizer; a
+/* Checks a task with a configuration and a tokenizer, as ch_evaluate_task does before it runs the model; a
  * ch_task_checker. */
 ch_status ch_compare_check_task(const ch_compare_settings *settings, const ch_config *config,
                                 const ch_tokenizer *tokenizer, const ch_listed_task *task, ch_error *error);

@@ -1,13 +1,13 @@
-/* Prepares compression: collects statistics of the matrices' inputs over a text, and chooses how many heads
- * each layer keeps. The methods themselves are in src/compress. */
+/* Prepares compression: collects statistics of the matrices' inputs over a text, and chooses the number of heads that
+ * each layer keeps. The methods are in src/compress. */
 #include <string.h>
 
 #include "api/compress_private.h"
 
 enum { PROFILE_TOKENS = 1 << 14, FINEST_CHOICES = 4 };
 
-/* Fails if there are fewer tokens than inputs. Whitened methods would then cut arbitrarily along the
- * directions without data. */
+/* Fails if there are fewer tokens than inputs. Whitened methods would then cut arbitrarily along directions without
+ * data. */
 static ch_status check_calibration(const ch_compress_job *c, ch_error *error) {
   int64_t tokens = (int64_t)c->tokens.size, inputs = c->model->config.hidden_size;
   if (c->mea || tokens > inputs) return CH_OK;
@@ -51,7 +51,7 @@ ch_status ch_compress_job_calibrate(ch_compress_job *c, ch_error *error) {
   return CH_OK;
 }
 
-/* Lists the h' to try: the requested one; otherwise all below G, or at equal distances if there are many. */
+/* Lists the h' to try: the requested one, or else all below G, evenly spaced if there are many. */
 static int choices_of(const ch_compress_job *c, int64_t groups, int64_t heads[CH_MAX_HEAD_CHOICES]) {
   int count = 0;
   if (c->s->component_heads > 0) {

@@ -1,10 +1,10 @@
-/* Reaches a share of the cache to save in the cheapest way: element types of the cache first, which need no other
+/* Saves a given share of the cache in the cheapest way: first smaller element types of the cache, which need no other
  * weights, then fewer heads. */
 #include <math.h>
 
 #include "api/compress_private.h"
 
-/* The cheapest first. */
+/* Cache types in the order of rising savings. */
 static const struct {
   const char *name;
   ch_dtype of[CH_STATE_ROLES];
@@ -13,7 +13,7 @@ static const struct {
                 {"q4_0", {CH_Q4_0, CH_Q4_0, CH_Q4_0}}};
 enum { EIGHT_BIT, REMEDIES = sizeof remedies / sizeof *remedies };
 
-/* A type whose perplexity is at most this share higher is taken without a look at heads. */
+/* Types that raise the perplexity by at most this share are used without trying fewer heads. */
 static const double little = 0.01;
 
 static ch_cache_types types_of(int remedy) {
@@ -51,7 +51,7 @@ static void keep_heads(ch_compress_job *c) {
   for (int64_t l = 0; l < c->report.layers; l++) c->heads[l] = c->report.groups;
 }
 
-/* Returns the share of a 16-bit cache that 8-bit elements of c->heads save. */
+/* Returns the share of a 16-bit cache that c->heads with 8-bit elements save. */
 static double saved_by_heads(const ch_compress_job *c) {
   int64_t bytes = 0;
   for (int64_t l = 0; l < c->report.layers; l++) {
@@ -61,8 +61,8 @@ static double saved_by_heads(const ch_compress_job *c) {
   return 1 - (double)bytes / (double)c->report.before.cache_bytes_per_token;
 }
 
-/* Heads for each layer that reach the goal with 8-bit elements; *loss is what the model would have with both, if what
- * layers lose alone adds up. */
+/* Chooses heads for each layer that reach the goal with 8-bit elements. *loss: the expected loss of the model, if the
+ * changes of single layers add up. */
 static ch_status choose_heads(ch_compress_job *c, double *loss, ch_error *error) {
   const ch_sensitivity *s = &c->sensitivity;
   CH_TRY(ch_compress_job_calibrate(c, error));

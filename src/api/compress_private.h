@@ -1,4 +1,4 @@
-/* One call of ch_compress_model: what it holds, and its parts. */
+/* One call of ch_compress_model: its state and its parts. */
 #ifndef CH_API_COMPRESS_PRIVATE_H
 #define CH_API_COMPRESS_PRIVATE_H
 
@@ -17,80 +17,82 @@ typedef struct ch_compress_job {
   const ch_compress_settings *s;
   const char *directory, *out;
   bool mea;
-  int64_t first, last; /* layers */
+  int64_t first, last; /* first and last layer to compress */
   char names[CH_MAX_PROJECTIONS][CH_PROJECTION_NAME_SIZE];
-  const char *keep[CH_MAX_PROJECTIONS]; /* [keep_count] full names of s->keep */
+  const char *keep[CH_MAX_PROJECTIONS]; /* [keep_count] full names of the projections in s->keep */
   int keep_count;
   ch_api_progress progress;
-  const char *stage;     /* that was reported last */
-  ch_shared_work shared; /* while rank 0 does a part alone */
-  ch_model *before;      /* as it runs, to be measured; or NULL */
-  ch_model *after;       /* its compressed form */
-  ch_model *own;         /* as its files have it, */
+  const char *stage;     /* stage that was reported last */
+  ch_shared_work shared; /* used while rank 0 works alone */
+  ch_model *before;      /* original model in the form for measuring, or NULL */
+  ch_model *after;       /* compressed model */
+  ch_model *own;         /* original model with dense matrices */
   ch_absorption absorbed;
-  ch_model plain;        /* with what mixes heads taken into the projections, */
-  const ch_model *model; /* whichever of the two the method uses */
+  ch_model plain;        /* original model with mixed heads folded into the projections (`absorbed`) */
+  const ch_model *model; /* input of the method: own or &plain */
   ch_tokenizer *tokenizer;
-  ch_document_set calibration_text, text; /* text: what perplexities are of */
-  ch_ids tokens;                          /* of the calibration text */
+  ch_document_set calibration_text, text; /* text: the text for perplexities */
+  ch_ids tokens;                          /* ids of the calibration text */
   ch_calibration *calibration;
   ch_sensitivity sensitivity;
   int64_t heads[CH_MAX_LISTED_LAYERS]; /* mea: h' of each layer */
-  ch_cache_types types;                /* that the result is measured with, if report.cache_types is set */
-  ch_dtype dtype;                      /* of the new matrices */
+  ch_cache_types types;                /* cache types of the result, if report.cache_types is set */
+  ch_dtype dtype;                      /* type of the new matrices */
   ch_compressed_model compressed;
   ch_compression_report report;
 } ch_compress_job;
 
-/* A ch_compress_step: tells parts and progress; CH_ERROR_INTERRUPTED once the caller cancelled (compress_step.c). */
+/* A ch_compress_step: reports stages and progress. Fails with CH_ERROR_INTERRUPTED once the caller has cancelled
+   (compress_step.c). */
 ch_compress_step ch_compress_job_step;
 
-/* "mea", "masa" ..., in the order of ch_compression; "measured", "paper" (compress_read.c). */
+/* NULL-terminated, in the order of their enums: the names of ch_compression ("mea", ...) and of ch_error_weighting
+   ("measured", "paper") (compress_read.c). */
 extern const char *const ch_compression_names[], *const ch_compression_weightings[];
-/* Returns true if errors of matrices are weighed against each other: in the atoms of masa, and where ranks are
- * searched. */
+/* Returns true if the errors of matrices are weighted: for the atoms of masa, and for searched ranks. */
 bool ch_compression_weighs(const ch_compress_settings *s);
-/* Returns "share", "projection" or "searched", with the method's default if none is given. */
+/* Returns "share", "projection" or "searched": the setting, or the method's default. */
 const char *ch_compression_ranks_name(const ch_compress_settings *s);
 
 /* Checks the settings alone (compress_read.c). */
 ch_status ch_compress_job_check(const ch_compress_settings *s, ch_error *error);
-/* Layers, heads, projections and element type for the model that c->own is. */
+/* Reads the layers, heads, projections and element type for the model c->own. */
 ch_status ch_compress_job_read(ch_compress_job *c, ch_error *error);
 
-/* Checks that all ranks are about to do the same and, once the model is open, with the same model and text
- * (compress_ranks.c). */
+/* Checks that all ranks have the same settings and, with `opened`, the same model and text (compress_ranks.c). */
 ch_status ch_compress_job_compare(ch_compress_job *c, bool opened, ch_error *error);
 /* Fails on all ranks if one fails. */
 ch_status ch_compress_job_agree(const ch_compress_job *c, ch_status status, ch_error *error);
-/* A part of the work that rank 0 does, while the others wait for it, all with what came of it. */
+/* A part of the work. */
 typedef ch_status ch_compress_job_part(ch_compress_job *c, ch_error *error);
+/* Runs a part on rank 0 while the other ranks wait. All ranks return its status. */
 ch_status ch_compress_job_by_first(ch_compress_job *c, ch_compress_job_part *part, ch_error *error);
 
-/* Runs the calibration text through the model if the method needs it: c->calibration (compress_choose.c). */
+/* Sets c->calibration: runs the calibration text through the model if the method needs it (compress_choose.c). */
 ch_status ch_compress_job_calibrate(ch_compress_job *c, ch_error *error);
-/* Chooses how many heads each layer keeps for mea, c->heads: the requested number, or one chosen by a profile
+/* Sets c->heads, the number of heads that each layer keeps with mea: the requested number, or a choice by a profile
  * within the budget. */
 ch_status ch_compress_job_choose_heads(ch_compress_job *c, ch_error *error);
 
-/* Measures how much the loss changes when each layer alone is compressed, for mea: c->sensitivity. */
+/* Sets c->sensitivity for mea: measures the change of the loss when each layer alone is compressed. */
 ch_status ch_compress_job_profile(ch_compress_job *c, ch_error *error);
 
-/* Measures the model as it is with an 8-bit cache: the remedy that costs least (compress_goal.c). */
+/* Measures the original model with an 8-bit cache, the cheapest way to save cache (compress_goal.c). */
 ch_status ch_compress_job_eight_bit(ch_compress_job *c, ch_error *error);
-/* Chooses types and, where they do not suffice, heads for s->cache: c->types, c->heads. */
+/* Sets c->types and c->heads to reach s->cache: smaller types and, if they do not suffice, fewer heads. */
 ch_status ch_compress_job_pursue(ch_compress_job *c, ch_error *error);
 
-/* Measures the perplexity of a model on the held-out text. types: of the cache, NULL: without one
+/* Measures the perplexity of a model on c->text. types: types of the cache; NULL: without a cache
  * (compress_measure.c). */
 ch_status ch_compress_job_perplexity(ch_compress_job *c, const ch_model *model, const char *what,
                                      const ch_cache_types *types, ch_compression_figures *figures,
                                      ch_error *error);
-/* Sizes, and how fast before and after decode, in turns. The size of the cache is that at 16 bits. */
+/* Sets the sizes of a model in *figures. The size of the cache is the size at 16 bits. */
 ch_status ch_compress_job_count(const ch_model *model, ch_compression_figures *figures, ch_error *error);
+/* Measures the decoding speed of the original and the compressed model in turns. */
 ch_status ch_compress_job_race(ch_compress_job *c, ch_error *error);
 
-/* Writes the compressed model, then its report (compress_write.c). */
+/* These write the compressed model, and its report (compress_write.c). */
 ch_status ch_compress_job_write(ch_compress_job *c, ch_error *error);
 ch_status ch_compress_job_write_report(const ch_compress_job *c, ch_error *error);
 

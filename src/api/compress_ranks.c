@@ -1,4 +1,4 @@
-/* Compressing a model over the ranks of a job. */
+/* Compression over the ranks of a job: comparing, agreeing, and work of rank 0 alone. */
 #include "api/compress_private.h"
 #include "ranks/program.h"
 #include "tensor/kernels.h"

@@ -1,4 +1,4 @@
-/* Telling the caller which part of a compression runs and how far it is. */
+/* Reports the stages and the progress of a compression to the caller. */
 #include "api/compress_private.h"
 
 ch_status ch_compress_job_step(void *context, const char *what, double done, double total, ch_error *error) {

@@ -1,4 +1,4 @@
-/* The compressed model's files. */
+/* Writes the compressed model's files. */
 #include <stdlib.h>
 
 #include "api/compress_private.h"
@@ -6,7 +6,8 @@
 #include "base/json.h"
 #include "io/extra_files.h"
 
-/* Returns true if the tensor replaces several tensors of the model's files. It is F32, whatever they are. */
+/* Returns true if the tensor was materialised from several tensors of the files. It is F32, whatever their types
+   are. */
 static bool is_written_out(const ch_model *model, const ch_tensor *tensor) {
   const char *data = tensor->data, *first = model->materialised;
   return first && tensor->rank == 2 && data >= first && data < first + model->materialised_bytes;

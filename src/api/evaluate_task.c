@@ -1,5 +1,5 @@
-/* Evaluates a model on one task: opens the description and the items, asks, and writes the figures under the harness's
- * names. src/eval/tasks has the rules. */
+/* Evaluates a model on one task: opens the description and the items, runs the model, and writes the figures under
+ * lm-evaluation-harness's names. src/eval/tasks has the rules. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static void put_figure(json_t *object, const char *name, ch_task_figure figure) 
   json_object_set_new(object, key, ch_evaluation_number(isfinite(figure.error), figure.error));
 }
 
-/* Adds the figure of the first way to read answers, and of all if the description names them. */
+/* Adds the figure of the first filter of answers, and of all filters if the description has a "filter_list". */
 static void put_figures_of_filters(json_t *object, const ch_task_evaluation *t) {
   const ch_answer_rules *rules = &t->task->answers;
   const char *metric = ch_answer_metric(rules);
@@ -54,16 +54,16 @@ static void put_groups(json_t *object, const ch_task_evaluation *t) {
   json_object_set_new(object, "groups", groups);
 }
 
-/* One task. */
+/* The evaluation of one task. */
 typedef struct task_call {
   ch_evaluation call;
   ch_task *task;
-  char *name; /* as the caller spells it, without a length */
+  char *name; /* name as given by the caller, without lengths */
   ch_task_evaluation evaluation;
-  double began, scoring; /* of the model's work: when, and seconds until the last report */
+  double began, scoring; /* ch_clock at the start of the model's work; its seconds until the last report */
 } task_call;
 
-/* Adds the length, or lengths, and the seed of a task that generates its items. */
+/* Adds the lengths and the seed of a task that generates its items. */
 static void put_lengths(json_t *object, const task_call *a) {
   const ch_task_evaluation *t = &a->evaluation;
   json_t *lengths = json_array();
@@ -125,7 +125,7 @@ static ch_status give_samples(const task_call *a, ch_error *error) {
   return CH_OK;
 }
 
-/* Splits the length off the name, as in "ruler:vt@4096". */
+/* Separates the name from the lengths in "ruler:vt@4096". */
 static ch_status read_name(task_call *a, const char *task, ch_error *error) {
   const char *end = ch_task_name_end(task);
   a->name = strndup(task, (size_t)(end - task));

@@ -1,5 +1,5 @@
-/* Shared by the public functions of recorded runs: the open file, and the columns of a run, defined once. The table,
- * what is bound and read, and the keys of queries follow from them. */
+/* Declarations that the public functions of recorded runs share: the open file, and the columns of a run. The database
+ * table, its reading and writing, and the keys of queries all follow from these columns. */
 #ifndef CH_API_RUNS_PRIVATE_H
 #define CH_API_RUNS_PRIVATE_H
 
@@ -19,7 +19,7 @@ typedef enum ch_column_type {
 typedef struct ch_runs_column {
   const char *name;
   ch_column_type type;
-  size_t offset; /* in ch_run_record */
+  size_t offset; /* offset of the member in ch_run_record */
 } ch_runs_column;
 
 enum { CH_RUNS_COLUMNS = 22 };
@@ -30,11 +30,12 @@ struct ch_runs {
   char *path;
 };
 
-/* Fills *error with SQLite's message on the last call and the file's name. */
+/* Fails with the file's name and SQLite's message about the last call. `doing`: a verb, "open". */
 ch_status ch_runs_failed(const ch_runs *runs, const char *doing, ch_error *error);
+/* Prepares a statement; release it with sqlite3_finalize. */
 ch_status ch_runs_prepare(ch_runs *runs, const char *sql, sqlite3_stmt **statement, ch_error *error);
 
-/* Converts a run to JSON, without NaN; NULL when out of memory. */
+/* Converts a run to JSON, with null for NaN. NULL when out of memory. */
 json_t *ch_run_record_to_json(const ch_run_record *run, bool curves);
 
 #endif

@@ -1,5 +1,5 @@
 /* The control of a run: another model that is trained on the same sequences, with the same steps and rates. It shows
- * what further training alone would have brought. */
+ * the effect of further training alone. */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <stdlib.h>
@@ -22,9 +22,9 @@ void ch_training_control_free(ch_training_control *control) {
   *control = (ch_training_control){0};
 }
 
-/* --- which it is ------------------------------------------------------------------------------------------------- */
+/* --- finding the control ----------------------------------------------------------------------------------------- */
 
-/* Reads which model the directory's record names; NULL without a record. */
+/* Reads the model that the directory's record names. *model does not change if there is no record. */
 static ch_status read_record(const char *path, char **model, ch_error *error) {
   char *text;
   size_t size;
@@ -41,7 +41,7 @@ static ch_status read_record(const char *path, char **model, ch_error *error) {
   return ch_fail(error, CH_ERROR_FORMAT, "%s does not say which \"model\" is the control", path);
 }
 
-/* Sets control->model. A control that was started is continued; naming another one is an error. */
+/* Sets control->model. If a control was started, naming another one is an error. */
 static ch_status settle_model(const ch_train_job *t, ch_training_control *control, char *recorded,
                               ch_error *error) {
   char whole[PATH_MAX];
@@ -50,7 +50,7 @@ static ch_status settle_model(const ch_train_job *t, ch_training_control *contro
     control->model = recorded;
     return CH_OK;
   }
-  if (!realpath(asked, whole)) snprintf(whole, sizeof whole, "%s", asked); /* opening it says what is wrong */
+  if (!realpath(asked, whole)) snprintf(whole, sizeof whole, "%s", asked); /* opening it reports the error */
   bool other = recorded && strcmp(recorded, whole) != 0 && ch_is_file(control->run.checkpoint);
   if (other)
     ch_fail(error, CH_ERROR_ARGUMENT, "{control}: the control of the run in %s is %s; leave it out", t->out,
@@ -61,7 +61,7 @@ static ch_status settle_model(const ch_train_job *t, ch_training_control *contro
   return control->model ? CH_OK : ch_no_memory(error);
 }
 
-/* --- whether it can be ------------------------------------------------------------------------------------------- */
+/* --- checking the control ---------------------------------------------------------------------------------------- */
 
 static ch_status check_shapes(const ch_train_job *t, const ch_training_control *control, ch_error *error) {
   const ch_config *a = &control->run.config, *b = &t->config;
@@ -82,7 +82,7 @@ static ch_status check_shapes(const ch_train_job *t, const ch_training_control *
                      "{control}: %s has a \"%s\" of %lld, but the trained model has %lld; they must be equal",
                      control->model, sizes[i].key, (long long)sizes[i].its, (long long)sizes[i].wanted);
   ch_train_options known = t->options;
-  if (known.steps == 0) known.steps = 100000000; /* any length will do */
+  if (known.steps == 0) known.steps = 100000000; /* not known yet; a length that fits every warm-up */
   return ch_train_options_check(&known, a, error);
 }
 
@@ -102,7 +102,7 @@ static ch_status compare_files(const char *a, const char *b, const char *name, b
   return status;
 }
 
-/* Fails if the tokenizers differ, because the ids of the text would then mean other words. */
+/* Fails if the tokenizers differ, because the ids of the text would then be other words for the control. */
 static ch_status check_tokenizer(const ch_train_job *t, const ch_training_control *control, ch_error *error) {
   static const char *const names[] = {"tokenizer.json", "tokenizer.bin"};
   const char *from = t->settings->model.init_from;
@@ -131,7 +131,7 @@ static ch_status find_control(const ch_train_job *t, ch_training_control *contro
   CH_TRY(ch_config_read_stored(control->model, &run->config, error));
   CH_TRY(check_shapes(t, control, error));
   CH_TRY(check_tokenizer(t, control, error));
-  /* Checked before hours of the other run: the control's weights are there and fit its config. */
+  /* checks that the weights exist and fit the config before the main run takes hours */
   ch_model *model;
   CH_TRY(ch_model_load(control->model, CH_WEIGHTS_MAPPED, &model, error));
   ch_model_unload(model);
@@ -153,7 +153,7 @@ ch_status ch_training_find_control(const ch_train_job *t, ch_training_control *c
   return status;
 }
 
-/* --- its run ----------------------------------------------------------------------------------------------------- */
+/* --- running the control ----------------------------------------------------------------------------------------- */
 
 ch_status ch_training_record_control(const ch_train_job *t, const ch_training_control *control,
                                      ch_error *error) {
@@ -173,12 +173,12 @@ ch_status ch_training_record_control(const ch_train_job *t, const ch_training_co
 ch_status ch_training_open_control(const ch_train_job *t, ch_training_control *control, ch_error *error) {
   ch_train_job *run = &control->run;
   control->settings = *t->settings;
-  control->settings.report.trace = NULL; /* the other run's */
+  control->settings.report.trace = NULL; /* the trace is of the main run */
   run->settings = &control->settings;
   run->out = control->directory;
   run->text = t->text;
   run->options = t->options;
-  run->options.micro_batch = t->settings->training.micro_batch; /* chosen by the model's size */
+  run->options.micro_batch = t->settings->training.micro_batch; /* its default depends on the model's size */
   run->is_control = true;
   run->stopped = t->stopped;
   run->data = t->data;

@@ -1,5 +1,5 @@
-/* Opens the text or the images of a run and settles the length that follows from them: steps, evaluations, warm-up.
- * Ranks other than the first find what the first has prepared. */
+/* Opens the text or the images of a run, and sets the options that depend on their length: steps, evaluations,
+ * warm-up. Rank 0 prepares the data; the other ranks open its files. */
 #include <math.h>
 
 #include "api/train_private.h"
@@ -44,8 +44,8 @@ static ch_status open_training_text(ch_train_job *t, ch_error *error) {
   return CH_OK;
 }
 
-/* Returns a twentieth of the run, or more if evaluations would take over a tenth of the training's time. An
- * evaluated token costs a third of a trained one. */
+/* Returns the default interval of evaluations: a twentieth of the run, or more if they would take over a tenth of the
+ * training's time. An evaluated token costs a third of a trained one. */
 static int64_t usual_eval_every(const ch_train_options *t, const ch_batch_source *source) {
   int64_t tokens = source->validation_sequences * t->sequence;
   if (t->eval_tokens > 0 && t->eval_tokens < tokens) tokens = t->eval_tokens;
@@ -62,8 +62,7 @@ int64_t ch_training_epoch(const ch_train_job *t) {
                                          : t->data.train_sequences * t->options.sequence;
 }
 
-/* Returns the places in sequences that hold so many tokens of text. Packed documents leave some places
- * empty. */
+/* Returns the number of places in sequences that hold `tokens` tokens of text. Packed documents leave places empty. */
 static int64_t places_for(const ch_train_job *t, int64_t tokens) {
   int64_t places = ch_training_epoch(t), text = t->data.train_tokens;
   if (!t->options.documents || text <= 0 || text >= places) return tokens;

@@ -1,4 +1,4 @@
-/* Shared by the public functions that train. */
+/* Declarations that the public functions of training share. */
 #ifndef CH_API_TRAIN_PRIVATE_H
 #define CH_API_TRAIN_PRIVATE_H
 
@@ -8,26 +8,26 @@
 #include "train/image_data.h"
 #include "train/trainer.h"
 
-/* One call of ch_train. */
+/* The state of one call of ch_train. */
 typedef struct ch_train_job {
   const ch_train_settings *settings;
   const char *out;
-  const char *text; /* the directory with the prepared text or the record of the images */
-  char *checkpoint; /* its path */
-  bool resumed;     /* it is there to go on from */
+  const char *text; /* directory with the prepared text or the record of the images */
+  char *checkpoint; /* path of the checkpoint */
+  bool resumed;     /* true if the run continues from the checkpoint */
   ch_config config;
   ch_train_options options;
-  ch_data data;         /* of a model of text */
-  ch_image_data images; /* or of images */
+  ch_data data;         /* text, for a model of text */
+  ch_image_data images; /* images, for a model of images */
   ch_trainer *trainer;
-  bool is_control; /* the run of the model that is trained in the same way as another's */
-  bool began;      /* the first step was reached, and a log is there */
-  int64_t began_step;
-  bool stopped;       /* a callback said so */
-  ch_profile profile; /* of the trace */
-  double trace_began; /* ch_clock, when all ranks began the step that is traced */
-  ch_status traced;   /* whether it could be written, and why not */
-  ch_error trace_error;
+  bool is_control;      /* true for the run of the control */
+  bool began;           /* true once training has started, so that a log exists */
+  int64_t began_step;   /* steps that were done when training started */
+  bool stopped;         /* true once a callback has stopped the run */
+  ch_profile profile;   /* profile of the traced step */
+  double trace_began;   /* ch_clock at which all ranks began the traced step */
+  ch_status traced;     /* status of writing the trace */
+  ch_error trace_error; /* the error, if `traced` is not CH_OK */
 } ch_train_job;
 
 /* Calls settings->event, if there is one. */
@@ -40,32 +40,33 @@ static inline void ch_training_tell(ch_train_job *t, ch_train_event event) {
 ch_status ch_training_decide(ch_train_job *t, ch_error *error);
 /* Opens the text or the images, and sets the options that depend on their amount (train_data.c). */
 ch_status ch_training_open_data(ch_train_job *t, ch_error *error);
+/* Returns the source of batches: the text or the images (train_data.c). */
 const ch_batch_source *ch_training_source(const ch_train_job *t);
-/* Returns the text tokens, or images, of one pass over the data (train_data.c). */
+/* Returns the number of places in sequences, or of images, in one pass over the data (train_data.c). */
 int64_t ch_training_epoch(const ch_train_job *t);
-/* Check that all ranks have the same program, files and options, and later the same data (train_ranks.c). */
+/* Checks that all ranks have the same program, files and options (train_ranks.c). */
 ch_status ch_training_compare_start(const ch_train_job *t, ch_error *error);
+/* Checks that all ranks have the same data. */
 ch_status ch_training_compare_data(const ch_train_job *t, ch_error *error);
-/* The model that is trained in the same way (train_control.c). */
+/* The control of a run: another model that is trained in the same way (train_control.c). */
 typedef struct ch_training_control {
-  char *model;     /* its directory; NULL: there is none */
-  char *directory; /* of its run, below that of the other one */
+  char *model;     /* directory of the control's model; NULL: no control */
+  char *directory; /* directory of the control's run, inside the main run's */
   ch_train_settings settings;
-  ch_train_job run; /* without data of its own */
+  ch_train_job run; /* run of the control, with the main run's data */
 } ch_training_control;
 
-/* Finds the control by the settings or the record of a resumed run, and checks that it can be trained like
- * the run's own model. Config and options of the run are decided before. Release with
- * ch_training_control_free, also after a failure. */
+/* Finds the control in the settings or the record of a resumed run, and checks that it can be trained like the run's
+ * own model. Call it after ch_training_decide. Release with ch_training_control_free, also after a failure. */
 ch_status ch_training_find_control(const ch_train_job *t, ch_training_control *control, ch_error *error);
-/* Writes down in the run's directory which it is, so that resuming finds it. */
+/* Records the control in the run's directory, so that a resumed run finds it. */
 ch_status ch_training_record_control(const ch_train_job *t, const ch_training_control *control,
                                      ch_error *error);
-/* Makes control->run the run to drive after the other one has ended: its text, options and callbacks. */
+/* Prepares control->run after the main run has ended: its data, options and callbacks. */
 ch_status ch_training_open_control(const ch_train_job *t, ch_training_control *control, ch_error *error);
 void ch_training_control_free(ch_training_control *control);
-/* Traces the run's second step, where the settings ask for it: called before the first step and after each, of which
-   `steps_done` is the number (train_trace.c). */
+/* Traces the run's second step, if requested. Call it before the first step and after each step; `steps_done` is the
+   number of steps done (train_trace.c). */
 void ch_training_trace(ch_train_job *t, int64_t steps_done);
 
 #endif

@@ -1,4 +1,4 @@
-/* Checks that the ranks of a job are about to train the same model on the same data with the same options. */
+/* Checks that the ranks of a job train the same model on the same data with the same options. */
 #include <stdlib.h>
 
 #include "api/train_private.h"
@@ -30,7 +30,7 @@ static uint64_t hash_config(const ch_train_job *t) {
   return hash;
 }
 
-/* Hashes the names of the files. Their contents are compared where they are read. */
+/* Returns a hash of the names of the files. Their contents are compared when they are read. */
 static uint64_t hash_names(const ch_train_job *t) {
   const ch_train_settings *s = t->settings;
   const char *const names[] = {

@@ -1,5 +1,5 @@
-/* The trace of a run's second step: the first is like no other, for its memory is touched for the first time. Rank 0
- * writes the events of all ranks, each in a lane of its own. */
+/* The trace of a run's second step. The first step is not typical, because it touches its memory for the first time.
+ * Rank 0 writes the events of all ranks, one lane per rank. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "base/progress.h"
 #include "bench/speed_limits.h"
 
-/* An event on its way to rank 0, where names have other addresses. */
+/* An event with its name, for sending to rank 0, where pointers to names are not valid. */
 typedef struct sent_event {
   ch_profile_event event;
   char name[48];
@@ -17,14 +17,14 @@ typedef struct sent_event {
 /* The events of a rank. */
 typedef struct lane {
   char title[24];
-  int64_t count; /* -1: some are missing */
+  int64_t count; /* number of events; -1: the rank ran out of memory for events */
   sent_event *events;
   ch_profile profile;
 } lane;
 
-enum { TRACE_TAG = 0 }; /* between two steps no other message is under way */
+enum { TRACE_TAG = 0 }; /* any tag is free, because no other message is sent between two steps */
 
-/* --- rank 0 ------------------------------------------------------------------------------------------------------ */
+/* --- work of rank 0 ---------------------------------------------------------------------------------------------- */
 
 static ch_status allocate_lanes(lane *lanes, int ranks, ch_error *error) {
   for (int r = 0; r < ranks; r++) {
@@ -59,9 +59,9 @@ static ch_status write_lanes(const ch_train_job *t, lane *lanes, int ranks, ch_e
   return status;
 }
 
-/* --- every rank -------------------------------------------------------------------------------------------------- */
+/* --- work of every rank ------------------------------------------------------------------------------------------ */
 
-/* Allocates room for counts [ranks] events. */
+/* Allocates memory for counts [ranks] events of all ranks on rank 0, and for the rank's own events. */
 static ch_status reserve_events(const ch_train_job *t, lane *lanes, const int64_t *counts, sent_event **own,
                                 ch_error *error) {
   ch_rank_group *ranks = t->settings->workers.ranks;
@@ -72,7 +72,7 @@ static ch_status reserve_events(const ch_train_job *t, lane *lanes, const int64_
   return *own ? CH_OK : ch_no_memory(error);
 }
 
-/* Brings all events to rank 0. */
+/* Sends all events to rank 0. */
 static void collect_lanes(const ch_train_job *t, lane *lanes, sent_event *own) {
   ch_rank_group *ranks = t->settings->workers.ranks;
   int self = ch_own_rank(ranks);
@@ -134,11 +134,11 @@ void ch_training_trace(ch_train_job *t, int64_t steps_done) {
     ch_profile_release(&t->profile);
     return;
   }
-  int64_t before = options->steps - t->began_step > 1 ? 1 : 0; /* steps before the one that is traced */
+  int64_t before = options->steps - t->began_step > 1 ? 1 : 0; /* steps before the traced one */
   if (steps_done != before) return;
   t->profile.keep_events = true;
   engine->profile = &t->profile;
-  ch_largest_of_ranks(t->settings->workers.ranks,
-                      0); /* all are here: their lanes begin at the same time, whatever their clocks say */
+  /* a barrier: all lanes begin at the same time, whatever the clocks of the ranks are */
+  ch_largest_of_ranks(t->settings->workers.ranks, 0);
   t->trace_began = ch_clock();
 }

@@ -1,10 +1,10 @@
-/* Gated attention (Qiu et al. 2025): grouped-query attention whose heads' outputs pass an elementwise gate of
- * the query.
+/* Gated attention (Qiu et al. 2025): grouped-query attention whose heads' outputs are multiplied by an elementwise
+ * gate of the query.
  *
  *   write:  k, v of G heads of d, as gqa
  *   read:   y = W_o (sigmoid(W_g x) * headnorm(softmax(q k^T / sqrt(d)) v))
  *
- * The gate is computed from the query's own token, so nothing of it is cached. */
+ * The gate is computed from the query's own token, so it is not cached. */
 #include "attention/mechanism.h"
 
 extern const ch_mechanism ch_mechanism_gqa;

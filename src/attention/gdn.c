@@ -1,8 +1,8 @@
-/* Gated DeltaNet (Yang, Kautz & Hatamizadeh 2024): a layer whose tokens leave a state of a fixed size, no
- * keys and values.
+/* Gated DeltaNet (Yang, Kautz & Hatamizadeh 2024): a layer with a state of a fixed size in place of keys and
+ * values.
  *
  *   q, k, v = silu(conv(W x)),   q and k of length 1 by head
- *   b = sigmoid(W_b x), or twice that,
+ *   b = sigmoid(W_b x), or 2 sigmoid(W_b x),
  *   a = exp(-exp(A_log) softplus(W_a x + dt_bias)), one for each value head
  *   S_t = a_t S_{t-1} + k_t (b_t (v_t - (a_t S_{t-1})^T k_t))^T,   o_t = S_t^T q_t / sqrt(d_k)
  *   y = W_o [RMSNorm(o) * silu(W_g x)]
@@ -13,10 +13,10 @@
 
 #include "attention/mechanism.h"
 
-/* Parts of the state: S, and what each convolution sees. */
+/* Parts of the state: S, and the earlier rows that each convolution reads. */
 enum { STATE, CONV_Q, CONV_K, CONV_V, PARTS };
 
-/* Epsilon that is added to a squared length before its root. */
+/* The epsilon that is added to a squared length before its root is taken. */
 static const double length_eps = 1e-6;
 
 static int64_t key_width(const ch_config *c) {

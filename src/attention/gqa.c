@@ -3,7 +3,7 @@
  *   write:  k of G_k heads of d, v of G_v heads of d
  *   read:   y = W_o headnorm(softmax(q k^T / sqrt(d)) v)
  *
- * with the queries, keys and values of keys_values.c. Query head h reads key head floor(h G_k / H) and value
+ * The queries, keys and values are those of keys_values.c. Query head h reads key head floor(h G_k / H) and value
  * head floor(h G_v / H). Usually G_k = G_v = G. */
 #include "attention/mechanism.h"
 

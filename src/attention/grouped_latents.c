@@ -1,16 +1,16 @@
-/* Several latents of a token, each read by a group of heads, in one or several branches with a softmax of
- * their own:
+/* Several latents of a token, each read by a group of heads, in one or several branches. Each branch has its own
+ * softmax:
  *
  *   write:  l_j = s norm_j((W_a x)_j)  [w = c / m, m of them],   r = RoPE(W_r x)  [r, one for all heads]
  *   read:   branch b's head h: (k, v) = B_(b,h) l_j,  j = floor((b H + h) m / (branches H))
  *           o_h = s_o sum over b of softmax(q_h (k, r)^T / sqrt(n + r)) v;   y = W_o headnorm(o)
  *
- * The heads of all branches are like branches * H heads in a row: each latent serves an equal number of them.
- * One branch is grouped latent attention (gla.c), with one latent MLA.
+ * The branches * H heads of all branches are numbered through, and each latent serves an equal number of them. One
+ * branch is grouped latent attention (gla.c); one branch with one latent is MLA.
  *
- * As with MLA, decoding never expands the cache: each head's W_UK is multiplied into its query, and W_UV into
- * its sum of latents. A pass of many queries expands it instead, a few hundred tokens at a time, if that
- * needs fewer products. */
+ * As in MLA, decoding never expands the cache: each head's W_UK is multiplied into its query, and W_UV into its sum
+ * of latents. A pass of many queries expands the cache instead, a few hundred tokens at a time, if that needs fewer
+ * products. */
 #include "attention/grouped_latents.h"
 
 #include <math.h>
@@ -19,13 +19,13 @@
 #include "attention/latent_query.h"
 #include "attention/registry.h"
 
-/* heads: of all branches; own: of one, H. */
+/* Sizes. heads: heads of all branches; own: heads of one branch, H; width: elements of a latent; all: elements of all
+   latents. */
 typedef struct sizes {
   int64_t heads, own, branches, latents, width, all, nope, rope, value;
 } sizes;
 
-/* Returns the number of branches. Only MLRA has several; if the config does not say how many, it has one for
-   every latent. */
+/* Returns the number of branches. Only MLRA has several: by default one for every latent. */
 static int64_t branches_of(const ch_config *config) {
   if (strcmp(config->attention.type, "mlra") != 0) return 1;
   return config->attention.branches ? config->attention.branches : config->attention.latent_heads;
@@ -59,8 +59,7 @@ static ch_status must_divide(const char *key, int64_t number, const char *of, in
                  key, (long long)number, of, (long long)all);
 }
 
-/* Checks the branches. Also limits the widths of the heads of all branches together, so that they are as far
-   from overflow as those of one branch. */
+/* Checks the branches. Also limits the width of the heads of all branches together, so that no size overflows. */
 static ch_status check_branches(const ch_config *config, const char *where, ch_error *error) {
   enum { MOST_WIDTH = 1 << 24 };
   int64_t branches = branches_of(config), heads = config->num_attention_heads,
@@ -188,8 +187,8 @@ static ch_node *expanded(ch_builder *builder, ch_node *latents) {
                           (ch_head_slice[]){{s.nope, 0, s.nope}, {s.value, 0, s.value}});
 }
 
-/* Returns the latents without the key after them. From the cache they are cut out one by one, so that only
-   the needed ones are read. */
+/* Returns the latents without the key after them. From the cache each latent is a separate slice, so that only the
+   needed ones are read. */
 static ch_node *latents_of(ch_builder *builder, ch_node *state) {
   sizes s = grouped_latents_sizes_of(builder->config);
   if (builder->cached)
@@ -212,7 +211,7 @@ static ch_node *attend_branch(ch_builder *builder, ch_node *q, ch_node *kv, ch_n
                                            .scale = score_scale(builder)});
 }
 
-/* Returns the sum of the branches' contexts, from expanded keys and values. */
+/* Returns the sum of the branches' contexts, computed from expanded keys and values. */
 static ch_node *attend_expanded(ch_builder *builder, ch_node *q, ch_node *state) {
   sizes s = grouped_latents_sizes_of(builder->config);
   ch_node *kv = expanded(builder, latents_of(builder, state)), *sum = NULL;
@@ -231,7 +230,7 @@ static ch_node *through_kv_b(ch_builder *builder, ch_node *x, int64_t first, int
                             (ch_head_rows){s.heads, s.nope + s.value, first, rows, transposed});
 }
 
-/* Returns the keys (l_j, r). A single latent and the rotated key after it are already one key in memory. */
+/* Returns the keys (l_j, r). A single latent and the rotated key after it already form one key in memory. */
 static ch_node *latent_keys(ch_builder *builder, ch_node *state) {
   sizes s = grouped_latents_sizes_of(builder->config);
   if (s.latents == 1) return state;
@@ -297,7 +296,7 @@ ch_node *ch_grouped_latents_read(ch_builder *builder, ch_node *x, ch_node *const
   return ch_project(builder, ch_head_norm(builder, contexts), "o_proj");
 }
 
-/* --- figures -------------------------------------------------------------------------------------------- */
+/* --- rows, passes and ranks ----------------------------------------------------------------------------- */
 
 int ch_grouped_latents_rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) {
   sizes s = grouped_latents_sizes_of(config);
@@ -308,7 +307,7 @@ int ch_grouped_latents_rows(const ch_config *config, ch_state_rows made[CH_MAX_S
   return 3;
 }
 
-/* Returns the number of queries at which computing keys and values is a quarter of the work. */
+/* Returns the number of queries at which expanding keys and values is a quarter of the work. */
 int64_t ch_grouped_latents_long_pass(const ch_config *config) {
   sizes s = grouped_latents_sizes_of(config);
   return 4 * expanding(config) / (s.nope + s.rope + s.value);

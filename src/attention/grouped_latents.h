@@ -1,5 +1,4 @@
-/* Several latents of a token, each read by a group of heads: what gla.c and mlra.c have in common
-   (grouped_latents.c). */
+/* Several latents of a token, each read by a group of heads: the functions of gla.c and mlra.c. */
 #ifndef CH_ATTENTION_GROUPED_LATENTS_H
 #define CH_ATTENTION_GROUPED_LATENTS_H
 
@@ -15,8 +14,8 @@ int ch_grouped_latents_rows(const ch_config *config, ch_state_rows made[CH_MAX_S
 int64_t ch_grouped_latents_long_pass(const ch_config *config);
 int64_t ch_grouped_latents_rank(const ch_config *config);
 int64_t ch_grouped_latents_dim(const ch_config *config);
-/* Presets `number` elements of all latents together, or MLA's usual number rounded up to one that the latents
-   divide. */
+/* Presets `number` elements of all latents together. For 0, presets MLA's usual number, rounded up to a multiple
+   of the number of latents. */
 ch_status ch_preset_grouped_latents(ch_config *config, int64_t number, const char *where, ch_error *error);
 
 #endif

@@ -1,11 +1,11 @@
-/* Grouped-Tied Attention (Zadouri et al.): a group's value is also the first half of its key; the second half
- * is one rotary vector for all groups.
+/* Grouped-Tied Attention (Zadouri et al.): the first half of a group's value is also the first half of its key. The
+ * key's second half is one rotary vector for all groups.
  *
  *   write:  t = knock(mix(W_kv x))  [G heads of d],   r = RoPE(W_r x)  [d/2]
  *   read:   k_g = (t_g[0 : d/2], r),  v_g = t_g;   y = W_o headnorm(softmax(q k^T / sqrt(d)) v)
  *
- * The last d/2 dims of a query are rotated, the first are not. Modules name the tied state "v". The QK norm
- * is of whole keys (t_g[0 : d/2], W_r x). With it r is written unrotated, and every key is normed and rotated
+ * The last d/2 dims of a query are rotated, the first are not. Modules on the tied state use the letter "v". The QK
+ * norm covers whole keys (t_g[0 : d/2], W_r x). With it r is written unrotated, and every key is normed and rotated
  * on read. */
 #include <math.h>
 
@@ -75,7 +75,7 @@ static ch_node *gta_read(ch_builder *builder, ch_node *x, ch_node *const states[
   return ch_project(builder, ch_head_norm(builder, context), "o_proj");
 }
 
-/* Lists the rows for knocking. Keys and values are the tied rows. */
+/* Lists the rows for knocking. The tied rows are both keys and values. */
 static int gta_rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) {
   int64_t d = config->head_dim;
   made[0] = (ch_state_rows){"q_proj", CH_ON_Q, d, 0, d};

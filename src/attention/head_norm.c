@@ -1,4 +1,4 @@
-/* Head norm (the GroupNorm of MEA): RMSNorm over each head's context vector, one weight for all heads. */
+/* Head norm (the GroupNorm of MEA): RMSNorm over each head's context vector, with one weight for all heads. */
 #include "attention/mechanism.h"
 
 void ch_head_norm_declare(ch_declaration *declaration, int64_t value_dim) {

@@ -3,9 +3,9 @@
  *   q = RoPE(norm(knock(W_q x)))
  *   k = RoPE(norm(knock(mix(W_k x)))),  v = knock(mix(W_v x))
  *
- * All of it happens on write, unless there are fewer components than heads: then components are cached, and
- * the stages after them happen on read. RoPE rotates all heads equally, so rotated components can be mixed. The
- * norm and knocking need mixed, unrotated keys; with them components are cached unrotated. */
+ * All stages are computed on write, unless there are fewer components than heads. Then components are cached, and
+ * later stages are computed on read. RoPE rotates all heads equally, so rotated components can be mixed. The norm
+ * and knocking need mixed, unrotated keys; with them components are cached unrotated. */
 #include "attention/mechanism.h"
 
 static void declare_part(ch_declaration *declaration, unsigned on, const char *projection) {
@@ -76,8 +76,8 @@ ch_node *ch_read_values(ch_builder *builder, ch_node *state) {
                                                                     : state;
 }
 
-/* Returns true if both cached states are components that need only mixing before attention. Many queries
-   share the mixed tiles; for few queries it is cheaper not to mix tiles at all. */
+/* Returns true if the mix is folded into queries and contexts: both cached states are components that need only
+   mixing before attention, and queries are few. Many queries share mixed tiles. */
 static bool absorbs_mixes(const ch_builder *builder) {
   enum { FEW_QUERIES = 8 };
   const ch_config *c = builder->config;
@@ -104,13 +104,12 @@ static int64_t pairs_of(const ch_config *config) {
   return pairs;
 }
 
-/* Returns true if all pairs read one head, in the cache, where it need not be repeated. */
+/* Returns true if all pairs read one head in the cache, which is then not repeated. */
 static bool is_one(const ch_builder *builder, unsigned on) {
   return builder->cached && ch_heads_of(builder->config, on) == 1 && pairs_of(builder->config) > 1;
 }
 
-/* Returns one head for each pair. The cache holds each head once; repeated ones are repeated when they are
-   read. */
+/* Returns one head for each pair. The cache stores each head once, and heads are repeated on read. */
 static ch_node *for_pairs(ch_builder *builder, unsigned on, ch_node *heads) {
   const ch_config *c = builder->config;
   if (is_one(builder, on)) return heads;
@@ -131,7 +130,8 @@ ch_node *ch_attend_keys_values(ch_builder *builder, ch_node *q, ch_node *const s
                                            .scale = scale});
 }
 
-/* Removes from contexts their part along the values of their own tokens, as attention read them. */
+/* Removes from contexts their part along the values of their own tokens. The values are those that attention read:
+   cached ones include rounding. */
 static ch_node *excluded(ch_builder *builder, ch_node *context, ch_node *values) {
   if (!builder->config->attention.exclusive) return context;
   values = ch_read_values(builder, ch_op_own_states(builder->graph, values));

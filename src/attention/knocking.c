@@ -1,12 +1,12 @@
-/* Knocking heads (KHA eqs. 5-9): one map shared by all heads of a layer, so that what one head learns the
- * others get; or, with "per_head", a map for each head, which has the parameters but not the sharing.
+/* Knocking heads (KHA eqs. 5-9): one map shared by all heads of a layer, so that heads learn from each other. With
+ * "per_head", each head has its own map, a control with the parameters but without the sharing.
  *
  *   linear:  x W^T
  *   mlp:     2 (x W_up^T * sigmoid(x W_gate^T)) W_down^T
  *   gate:    2 x * sigmoid(x W_gate^T)                       (the paper's negative control)
  *
- * W, W_up and W_down start as the identity and W_gate at zero: the layer starts as if it had no knocking.
- * With "init": "random" all of them start like dense matrices (the control of section 3.3). */
+ * W, W_up and W_down start as the identity and W_gate at zero: the layer starts as if it had no knocking. With
+ * "init": "random", all of them start like dense matrices (the control of section 3.3). */
 #include <math.h>
 #include <stdio.h>
 
@@ -24,8 +24,8 @@ bool ch_is_knocked(const ch_config *config, unsigned on) {
   return config->attention.knocking.on & on;
 }
 
-/* Declares a map [n, n], or one for each head [heads, n, n]. It starts as the identity or at zero, unless the
-   config wants random ones. */
+/* Declares a map [n, n], or one for each head [heads, n, n]. It starts as the identity or at zero, or random if the
+   config has "init": "random". */
 static void declare_map(ch_declaration *declaration, unsigned on, const char *what, int64_t n,
                         bool identity) {
   const ch_config *c = declaration->config;
@@ -55,7 +55,7 @@ void ch_knocking_declare(ch_declaration *declaration, unsigned on, int64_t head_
   if (type == CH_KNOCKING_MLP) declare_map(declaration, on, ".down", head_dim, true);
 }
 
-/* Multiplies every head of x by one map, or by its own. */
+/* Multiplies every head of x by the shared map, or by its own. */
 static ch_node *through(ch_builder *builder, unsigned on, const char *what, ch_node *x) {
   char name[NAME];
   ch_node *map = ch_attention_param(builder, name_of(on, what, name));

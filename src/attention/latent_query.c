@@ -1,5 +1,4 @@
-/* Queries of unrotated and rotated dims, dense or from two factors with a norm between them, as DeepSeek-V2
-   has them. */
+/* Queries of unrotated and rotated dims, dense or from two factors with a norm between them, as in DeepSeek-V2. */
 #include "attention/latent_query.h"
 
 #include <math.h>
@@ -66,9 +65,9 @@ ch_status ch_latent_check_sizes(const ch_config *config, const char *where, ch_e
   return CH_OK;
 }
 
-/* Returns a quarter of all heads together, H d, at most 4 d. DeepSeek-V2's latent is 4 d (512 for heads of
-   128), and a quarter of 16 heads, as in its Lite model and in the MFA paper, is 4 d. With fewer heads 4 d
-   would compress less. */
+/* Returns a quarter of all heads together, H d, at most 4 d. DeepSeek-V2's latent is 4 d (512 for heads of 128). Its
+   Lite model and the MFA paper have 16 heads, of which 4 d is a quarter. With fewer heads, 4 d would compress
+   less. */
 int64_t ch_usual_latent(const ch_config *config) {
   int64_t quarters = config->num_attention_heads < 16 ? config->num_attention_heads : 16;
   return (quarters * config->head_dim + 3) / 4;

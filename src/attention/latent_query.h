@@ -13,7 +13,7 @@ ch_node *ch_latent_queries(ch_builder *builder, ch_node *x);
 /* Fails unless the config has the sizes n, r and v of heads, and r is even with RoPE. */
 ch_status ch_latent_check_sizes(const ch_config *config, const char *where, ch_error *error);
 
-/* Presets DeepSeek-V2's proportions of heads, and a latent of `number` or of its usual width. */
+/* Presets DeepSeek-V2's proportions of heads, and a latent of `number` elements, or for 0 of the usual width. */
 ch_status ch_preset_latent(ch_config *config, int64_t number, const char *where, ch_error *error);
 /* Returns the usual width of latents: a quarter of all heads together, at most 4 d. */
 int64_t ch_usual_latent(const ch_config *config);

@@ -1,6 +1,6 @@
-/* Low-rank projections: W_l = B_l A_l with A [rank, in] and B [out, rank], each layer with its own pair; or
- * W_l = B_l A_g, where the layers of group g share the first factor, their basis, and B_l are the layer's
- * coefficients (Basis Sharing, arXiv 2410.03765). */
+/* Low-rank projections: W_l = B_l A_l with A [rank, in] and B [out, rank], each layer with its own pair. Or W_l =
+ * B_l A_g: the layers of group g share the first factor, their basis, and B_l has the layer's coefficients (Basis
+ * Sharing, arXiv 2410.03765). */
 #include <math.h>
 #include <stdio.h>
 
@@ -22,14 +22,14 @@ static bool basis_name(const ch_config *config, int layer, const char *name, cha
   return group >= 0;
 }
 
-/* Writes the name of A: the layer's own, if a file that is being opened has one, else that of its group. */
+/* Writes the name of A: the layer's own if the file that is being opened has it, else its group's. */
 static void first_name(const ch_declaration *declaration, const char *name, char full[NAME_SIZE]) {
   own_first_name(declaration->layer, name, full);
   if (!ch_known_shape_of(declaration->params->known, full))
     basis_name(declaration->config, declaration->layer, name, full);
 }
 
-/* Returns the rank from the config, or else the rows of A in the file that is being opened. Returns 0 after a
+/* Returns the rank in the config, or else the number of rows of A in the file that is being opened. Returns 0 after a
    failure. */
 static int64_t rank_of(ch_declaration *declaration, const char *first) {
   int64_t rank = declaration->config->sharing.rank;
@@ -60,9 +60,9 @@ static int declare_first(ch_declaration *declaration, const char *name, const ch
   return -1;
 }
 
-/* Declares both factors. Their product starts with the spread of the dense matrix that they replace: A starts
-   like that matrix, without an output projection's division by depth. B is scaled so that rho times both
-   variances is the matrix's variance. */
+/* Declares both factors. Their product starts with the variance of the dense matrix that they replace. A starts like
+   that matrix, without an output projection's division by depth. B is scaled so that the rank times both variances is
+   the matrix's variance. */
 static void low_rank_declare(ch_declaration *declaration, const char *name, int64_t out, int64_t in,
                              ch_param_role role) {
   const ch_config *c = declaration->config;

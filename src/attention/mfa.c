@@ -1,4 +1,4 @@
-/* Multi-matrix Factorization Attention (MFA eqs. 6-8): m large heads of C over one key and one value head.
+/* Multi-matrix Factorization Attention (MFA eqs. 6-7): m large heads of C over one key and one value head.
  *
  *   write:  k = RoPE(norm(S_k x)),  v = S_v x                       [C each]
  *   read:   q_h = RoPE(norm(Q_h S_q x));  y = W_o headnorm(softmax(q k^T / sqrt(C)) v) */

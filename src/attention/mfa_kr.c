@@ -1,10 +1,10 @@
-/* MFA with key reuse (MFA eq. 9): the value is the key and a gated linear map of it.
+/* MFA with key reuse (MFA eqs. 8-9): the value is the key and a gated linear map of it.
  *
  *   write:  k = S_k x                                               [C, before RoPE: the whole state]
  *   read:   y = W_o headnorm(softmax(q RoPE(norm(k))^T / sqrt(C)) v),   v = k + alpha * (N k)
  *
- * alpha starts at zero. In decoding the map, being linear, is applied once to the weighted sum of keys.
- * `value_reuse` leaves parts of it out, as the steps of Table 5 do: v = k + N k, v = N k, v = k. */
+ * alpha starts at zero. The map is linear, so decoding applies it once to the weighted sum of keys. With other
+ * settings of `value_reuse`, the map has only some of these parts, as in Table 5: v = k + N k, v = N k, v = k. */
 #include <math.h>
 
 #include "attention/factored_query.h"

@@ -1,9 +1,9 @@
-/* Head mixing (MEA eqs. 10-12): a layer projects h' component heads, and its G keys (or values) are learned
- * linear combinations of them,
+/* Head mixing (MEA eqs. 10-12): a layer projects h' component heads, and its G keys (or values) are learned linear
+ * combinations of them,
  *
  *   K[g] = sum over j of k_mix[g, j] K_component[j].
  *
- * The cache holds whichever are fewer. */
+ * The cache stores components if they are fewer, else keys (or values). */
 #include "attention/mechanism.h"
 
 static const double noise = 0.02;

@@ -1,15 +1,16 @@
-/* Latent attention with keys and values compressed apart (MFA eqs. 4-5, S_k and S_v):
+/* Latent attention with separate latents of keys and values (MFA eqs. 4-5, S_k and S_v):
  *
  *   write:  c = norm(W_ka x)  [c_k],   r = RoPE(W_r x)  [r, one for all heads],   u = norm(W_va x)  [c_v]
  *   read:   k_h = heads of W_kb c,   v_h = heads of W_vb u;   the rest as mla.c
  *
- * A latent of width 0 is left out: keys W_k x [H n] and r, or values W_v x [H v], are written as they are.
+ * Without the latent of one side (width 0), its keys W_k x [H n] and r, or its values W_v x [H v], are written in
+ * full.
  *
- * Both sides are absorbed in decoding, each if that is less work than expanding it. A side that is absorbed
- * is one key, or one value, for all heads. */
+ * In decoding each side is absorbed if that is less work than expanding it. An absorbed side is one key, or one
+ * value, for all heads. */
 #include "attention/mla_apart.h"
 
-/* Sizes by their letters in the papers; a latent of 0: there is none. */
+/* Sizes: H, c_k, c_v (0: no latent), n, r and v. */
 typedef struct sizes {
   int64_t heads, keys, values, nope, rope, value;
 } sizes;
@@ -122,8 +123,8 @@ int64_t ch_mla_apart_expanding(const ch_config *config) {
   return expanding(config, CH_ON_K) + expanding(config, CH_ON_V);
 }
 
-/* Returns true if latents of keys, or of values, are attended to directly: if that needs fewer multiply-adds
-   than expanding them once for all queries of the pass. */
+/* Returns true if attention reads latents of keys, or of values, directly, because that needs fewer multiply-adds than
+   expanding them once for all queries of the pass. */
 static bool is_absorbed(const ch_builder *builder, unsigned on) {
   sizes s = mla_apart_sizes_of(builder->config);
   int64_t latent = on == CH_ON_K ? s.keys : s.values, dim = on == CH_ON_K ? s.nope : s.value;

@@ -7,13 +7,13 @@
 
 bool ch_mla_is_apart(const ch_config *config);
 ch_status ch_mla_apart_check(const ch_config *config, const char *where, ch_error *error);
-/* Declare the tensors, state and modules of keys and values, for the first layer of a group. */
+/* Declares the tensors and modules of keys and values, for the first layer of a group. */
 void ch_mla_apart_declare(ch_declaration *declaration);
 int ch_mla_apart_state(const ch_config *config, ch_state_part parts[CH_MAX_STATE_PARTS]);
 int ch_mla_apart_rows(const ch_config *config, ch_state_rows made[2]);
 void ch_mla_apart_write(ch_builder *builder, ch_node *x, ch_node *out[]);
-/* Computes heads of values [N, H v] for queries [N, H (n + r)]. builder: at the reading layer, whose sinks
-   and window apply. there: at the first layer of its group, which has the tensors of keys and values. */
+/* Computes the heads' contexts [N, H v] of queries [N, H (n + r)]. `builder` is at the reading layer, whose sinks
+   and window apply. `there` is at the layer that has the tensors of keys and values. */
 ch_node *ch_mla_apart_attend(ch_builder *builder, ch_builder *there, ch_node *q, ch_node *const states[],
                              double scale);
 /* Returns the multiply-adds that expand one head's key and value of a token from their latents. */

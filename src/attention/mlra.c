@@ -1,13 +1,12 @@
-/* Multi-head Low-Rank Attention (2026): every head reads several latents, each in a branch with a softmax of
- * its own.
+/* Multi-head Low-Rank Attention (2026): every head reads several latents, each in a branch with its own softmax.
  *
  *   write:  l_j = sqrt(D / w) norm_j((W_a x)_j)  [w = c / m, m of them],   r = RoPE(W_r x)  [r]
  *   read:   branch b's head h: (k, v) = B_(b,h) l_j,  j = b p + floor(h p / H)
  *           of the branch's p = m / branches latents
  *           o_h = 1 / sqrt(branches) sum over b of softmax(q_h (k, r)^T / sqrt(n + r)) v
  *
- * The query and the rotated key are the same in all branches. One branch without the two scales is grouped
- * latent attention. */
+ * All branches share the query and the rotated key. One branch without the two scales is grouped latent
+ * attention. */
 #include "attention/grouped_latents.h"
 
 static void mlra_defaults(ch_config *config) {

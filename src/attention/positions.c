@@ -3,20 +3,20 @@
 
 #include "attention/mechanism.h"
 
-/* Returns true if the layer being built turns its queries and keys. */
+/* Returns true if the layer being built rotates its queries and keys. */
 static bool turns(const ch_builder *builder) {
   const ch_config *c = builder->config;
   bool left_out = builder->layer < CH_MAX_LISTED_LAYERS && c->nope_layers[builder->layer];
   return c->position == CH_POSITION_ROPE && !left_out;
 }
 
-/* Returns true if RoPE rotates the first dims of a head, as it does for a part of head_dim. Mechanisms with
+/* Returns true if RoPE rotates the first dims of a head: if only a part of head_dim is rotated. Mechanisms with
    separate rotated dims rotate the last ones. */
 static bool leading(const ch_builder *builder) {
   return builder->config->partial_rotary_factor != 1;
 }
 
-/* Returns true if the layer being built has the base of local ones, and no scaling. */
+/* Returns true if the layer being built has the base frequency of local layers, and no scaling. */
 static bool is_local(const ch_builder *builder) {
   return builder->layer < CH_MAX_LISTED_LAYERS && builder->config->local_rope_layers[builder->layer];
 }
@@ -66,8 +66,7 @@ ch_node *ch_apply_rope(ch_builder *builder, ch_node *x, int64_t head_dim, int64_
                     builder->config->rope_interleaved);
 }
 
-/* Rotates queries. YaRN scales the cosines and sines of queries and of keys; this multiplies queries by the
-   factor of both. */
+/* YaRN scales the cosines and sines of queries and of keys. Here queries are multiplied by both factors. */
 ch_node *ch_rotate_queries(ch_builder *builder, ch_node *q, int64_t head_dim, int64_t rotary) {
   double scale = is_local(builder) ? 1 : ch_rope_score_scale(builder->config);
   if (scale == 1 || !turns(builder) || !q) return ch_apply_rope(builder, q, head_dim, rotary);
@@ -79,8 +78,8 @@ ch_node *ch_rotate_queries(ch_builder *builder, ch_node *q, int64_t head_dim, in
                     builder->config->rope_interleaved);
 }
 
-/* Writes ALiBi's published slopes: 2^(-8(h+1)/H) for H a power of two; else those of the next lower power,
-   then every second one of twice that power. */
+/* Writes ALiBi's published slopes: 2^(-8(h+1)/H) if H is a power of two. Otherwise those of the next lower power of
+   two, then every second slope of twice that power. */
 static void alibi_slopes(int64_t heads, double *slopes) {
   int64_t power = 1;
   while (power * 2 <= heads) power *= 2;

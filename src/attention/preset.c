@@ -1,5 +1,5 @@
-/* Sets the number of key-value heads, for the presets of all mechanisms by head. The presets themselves are
-   in the files of their mechanisms. */
+/* Sets the number of key-value heads, for the presets of mechanisms by head. The presets themselves are in the files
+ * of their mechanisms. */
 #include "attention/preset.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Projections: declaring and applying them, whatever the source of their matrices. */
+/* Declares and applies projections, from any source of their matrices. */
 #include <stdio.h>
 #include <string.h>
 

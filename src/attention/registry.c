@@ -1,5 +1,5 @@
-/* Lists the mechanisms, one line each, and answers questions about a configuration that its mechanism
-   decides. */
+/* Lists the mechanisms, one line each, and computes the properties of a configuration that its mechanism
+ * determines. */
 #include "attention/registry.h"
 
 #include <stdio.h>
@@ -83,14 +83,13 @@ void ch_state_parts(const ch_config *config, ch_layer_parts *parts) {
   }
 }
 
-/* Returns the number of tokens, of `tokens`, that a layer stores. */
+/* Returns the number of a sequence's `tokens` tokens that a layer stores. */
 static int64_t kept(const ch_config *config, int layer, int64_t tokens) {
   int64_t most = ch_window_and_sinks(config);
   return ch_layer_slides(config, layer) && most < tokens ? most : tokens;
 }
 
-/* Returns the elements of the parts of a kind. Those of a token count once for each token that a layer
-   stores. */
+/* Returns the elements of all parts of a kind. Parts of a token count once for each token that a layer stores. */
 static int64_t elements_of(const ch_config *config, ch_part_kind kind, int64_t tokens) {
   int64_t elements = 0;
   for (int layer = 0; layer < config->num_hidden_layers; layer++) {

@@ -1,5 +1,5 @@
-/* Residuals that compression adds to a projection's matrix: W_l = What_l + b_l a_l, a [rank, in] and b [out,
- * rank]. No configuration key says so: a matrix has a residual if its checkpoint holds one, and the tensor
+/* Residuals that compression adds to a projection's matrix: W_l = What_l + b_l a_l, a [rank, in] and b [out, rank].
+ * There is no configuration key for them: a matrix has a residual if its checkpoint has the tensors, and their shape
  * gives the rank. */
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 
 #include "attention/mechanism.h"
 
-/* Llama 3.1: stretches long wavelengths by `factor`, leaves short ones unchanged and interpolates between
+/* Llama 3.1's scaling stretches long wavelengths by `factor`, leaves short ones unchanged and interpolates between
    them. */
 static double llama3(double frequency, const ch_rope_scaling *scaling) {
   const double pi = 3.14159265358979323846;
@@ -16,9 +16,9 @@ static double llama3(double frequency, const ch_rope_scaling *scaling) {
   return (1 - smooth) * frequency / scaling->factor + smooth * frequency;
 }
 
-/* YaRN (Peng et al. 2023): pairs that turn often in the original context keep their frequency, those that
-   turn less than once are stretched by `factor`, and a ramp connects them. Returns the pair that turns
-   `turns` times. */
+/* Returns the pair that turns `turns` times in the original context, for YaRN (Peng et al. 2023). Pairs that turn
+   often there keep their frequency, those that turn less than about once are stretched by `factor`, and a ramp
+   connects them. */
 static double correction_pair(double turns, const ch_config *config, int64_t rotary) {
   const double pi = 3.14159265358979323846;
   double context = (double)config->rope_scaling.original_max_position_embeddings;
@@ -73,8 +73,8 @@ double ch_latent_score_scale(const ch_config *config) {
 
 void ch_rope_frequencies(const ch_config *config, int64_t rotary, int64_t tokens, double *frequencies) {
   const ch_rope_scaling *scaling = &config->rope_scaling;
-  /* LongRoPE (Ding et al. 2024): every pair has a factor, and another one in texts longer than the original
-     context. */
+  /* LongRoPE (Ding et al. 2024): every pair has a factor for texts up to the original context, and another one for
+     longer texts. */
   bool long_text = tokens > scaling->original_max_position_embeddings;
   const ch_pair_factors *factors = long_text ? &scaling->long_factor : &scaling->short_factor;
   for (int64_t i = 0; i < rotary / 2; i++) {

@@ -1,10 +1,9 @@
-/* Matrices as combinations of atoms that all layers share (MASA eq. 2): W_l = sum over s of c[l, s] D_s,
- * with learned coefficients. Or W_l is a single atom, as sequential sharing (Takase & Kiyono) and
- * repeat-all-over (MobileLLM) assign them.
+/* Matrices as combinations of atoms that all layers share (MASA eq. 2): W_l = sum over s of c[l, s] D_s, with learned
+ * coefficients. Or W_l is a single atom, assigned as in sequential sharing (Takase & Kiyono) or repeat-all-over
+ * (MobileLLM).
  *
- * Coefficients are trained directly ("direct"), or a small MLP computes them from an embedding of the layer
- * ("mlp", as in the paper); inference keeps only its results. Groups of consecutive layers may have a
- * dictionary each. */
+ * Coefficients are trained directly ("direct"), or a small MLP computes them from an embedding of the layer ("mlp", as
+ * in the paper); inference needs only its results. Each group of consecutive layers may have its own dictionary. */
 #include <math.h>
 #include <stdio.h>
 
@@ -13,13 +12,14 @@
 
 enum { EMBEDDING = 64, HIDDEN = 64, MLP_LAYERS = 3, NAME_SIZE = 160 };
 
-/* E[gelu(z)^2] of a standard normal z: with it a layer's outputs start with the variance of its inputs. */
+/* E[gelu(z)^2] of a standard normal z. It scales initial weights so that a layer's outputs have the variance of its
+   inputs. */
 static const double gelu_power = 0.425;
 
 /* --- declaring ------------------------------------------------------------------------------------------ */
 
-/* Writes "model.dictionary.{name}.atoms", with "{g}." before the name for group g, or the common atoms of
-   that shape. */
+/* Writes "model.dictionary.{name}.atoms", with "{g}." before the name for group g, or for a common dictionary the name
+   of the atoms of this shape. */
 static const char *atoms_name(const ch_config *config, int layer, const char *name, int64_t out, int64_t in,
                               char full[NAME_SIZE]) {
   int64_t layers;
@@ -33,8 +33,8 @@ static const char *atoms_name(const ch_config *config, int layer, const char *na
   return full;
 }
 
-/* Returns S of the layer's dictionary: the number in the config, but at most one for each layer of the group;
-   or else the number in the file that is being opened. Returns 0 after a failure. */
+/* Returns the number S of atoms in the layer's dictionary: the config's number, at most one for each layer of the
+   group. Without one, returns the number in the file that is being opened. Returns 0 after a failure. */
 static int64_t atom_count(const ch_declaration *declaration, const char *full) {
   int64_t layers, atoms = declaration->config->sharing.atoms;
   ch_group_of_layer(declaration->config, declaration->layer, &layers);
@@ -50,8 +50,8 @@ static int64_t atom_count(const ch_declaration *declaration, const char *full) {
   return 0;
 }
 
-/* Declares the atoms of a projection [out, in] of the layer. Returns their row, or -1 after a failure. They
-   start like the projections of the layers that use them, averaged over these layers. */
+/* Declares the atoms of a projection [out, in] of the layer. Returns their parameter's index, or -1 after a failure.
+   They start with the average variance of the projections in the layers that use them. */
 static int declare_atoms(ch_declaration *declaration, const char *name, int64_t out, int64_t in,
                          ch_param_role role) {
   ch_params *params = declaration->params;
@@ -67,7 +67,7 @@ static int declare_atoms(ch_declaration *declaration, const char *name, int64_t 
   }
   if (index < 0) return -1;
   ch_param *row = &params->rows[index];
-  if (role == CH_PARAM_HIDDEN) row->role = role; /* of a dictionary for both */
+  if (role == CH_PARAM_HIDDEN) row->role = role; /* a common dictionary may have two roles; this one wins */
   if (row->rank == 3 && (row->shape[1] != out || row->shape[2] != in)) {
     ch_params_fail(
         params,
@@ -103,8 +103,8 @@ static void declare_mlp_layer(ch_declaration *declaration, const char *name, int
   params->rows[weight].training_only = params->rows[bias].training_only = true;
 }
 
-/* Declares the block embedding and MLP of a projection once for all layers. Each layer adds S outputs to the
-   MLP. Returns the row of the embedding, or -1. */
+/* Declares the block embedding and the MLP of a projection once for all layers. The MLP has S outputs for each layer's
+   embedding. Returns the embedding's parameter index, or -1 after a failure. */
 static int declare_mlp(ch_declaration *declaration, const char *name) {
   const ch_config *c = declaration->config;
   ch_params *params = declaration->params;
@@ -125,8 +125,8 @@ static int declare_mlp(ch_declaration *declaration, const char *name) {
   return index;
 }
 
-/* Declares atoms and coefficients. The coefficients have variance 1/S, so that W_l starts with the spread of
-   an atom. */
+/* Declares atoms and coefficients. The coefficients have variance 1/S, so that W_l starts with the variance of an
+   atom. */
 static void declare_masa(ch_declaration *declaration, const char *name, int64_t out, int64_t in,
                          ch_param_role role) {
   const ch_sharing *sharing = &declaration->config->sharing;
@@ -154,8 +154,8 @@ static ch_node *dictionary_param(ch_builder *builder, const char *name, const ch
   return ch_builder_param(builder, full);
 }
 
-/* Returns the row of a layer's coefficients in the parameter table, or of the MLP's block embedding; -1 if
-   not declared. */
+/* Returns the parameter index of a layer's coefficients, or of the MLP's block embedding; -1 if it was not
+   declared. */
 static int coefficients_row(const ch_config *config, const ch_params *params, int layer, const char *name) {
   char full[NAME_SIZE];
   if (config->sharing.coefficients == CH_COEFFICIENTS_MLP)
@@ -176,7 +176,7 @@ int ch_atoms_row(const ch_config *config, const ch_params *params, int layer, co
   return ch_params_find(params, full);
 }
 
-/* Returns the coefficients of all layers [L, S], or of this one [S]. */
+/* Returns the coefficients of all layers [L, S], computed by the MLP, or of this layer [S]. */
 static ch_node *coefficients_of(ch_builder *builder, const char *name, int row) {
   ch_node *x = ch_builder_param(builder, builder->params->rows[row].name);
   if (builder->config->sharing.coefficients == CH_COEFFICIENTS_DIRECT) return x;
@@ -209,8 +209,8 @@ static ch_node *masa_weight(ch_builder *builder, const char *name) {
   return ch_op_combine_atoms(builder->graph, atoms, coefficients, row);
 }
 
-/* With few tokens and a dictionary that was not materialised, x is multiplied by all atoms at once and the
-   products are combined. So no matrix is written only to be read once. */
+/* Up to this many tokens, if the dictionary was not materialised, x is multiplied by all atoms at once and the products
+   are combined, so that no matrix is written only to be read once. */
 enum { FEW_ROWS = 4 };
 
 static bool takes_atoms(const ch_builder *builder, const ch_node *x, const ch_param *atoms,
@@ -237,7 +237,7 @@ static ch_node *masa_project(ch_builder *builder, ch_node *x, const char *name, 
 const ch_weight_source ch_source_masa = {
     .declare = declare_masa, .weight = masa_weight, .project = masa_project};
 
-/* --- one atom a layer ----------------------------------------------------------------------------------- */
+/* --- one atom per layer --------------------------------------------------------------------------------- */
 
 int64_t ch_atom_of_layer(const ch_config *config, int layer) {
   const ch_sharing *sharing = &config->sharing;

@@ -1,12 +1,11 @@
-/* Talking-heads attention (Shazeer et al.; eqs. 7-9 of the MEA paper): heads mixed before and after the
- * softmax.
+/* Talking-heads attention (Shazeer et al.; MEA eqs. 7-9): heads are mixed before and after the softmax.
  *
  *   write:  as gqa with a key and a value head for every query head
  *   read:   S_h = q_h k_h^T / sqrt(d)            with ALiBi's bias, which is part of a head's score
  *           P_g = softmax(sum_h logit_mix[g, h] S_h)       the mask after the mix
  *           y   = W_o headnorm([sum_g weight_mix[o, g] P_g] v_o)
  *
- * Either mix may be off. They start as the original code has them: normal with variance 1 / H. */
+ * Either mix may be off. They start as in the original code: normal with variance 1 / H. */
 #include <math.h>
 
 #include "attention/mechanism.h"

@@ -1,4 +1,4 @@
-/* Tensors of a layer other than projections: declaring them, their leaves in the graph, and norms. */
+/* Declares the tensors of a layer other than projections, and builds their leaves and norms in the graph. */
 #include <math.h>
 #include <stdio.h>
 
@@ -13,7 +13,7 @@ const char *ch_attention_module(const ch_config *config, int layer) {
   return ch_layer_is_linear(config, layer) ? "linear_attn" : "self_attn";
 }
 
-/* Returns true if the layer reads another one's keys and values, and this tensor makes them. */
+/* Returns true if the layer reads another layer's keys and values, and this tensor is used to compute them. */
 static bool is_left_out(const ch_declaration *declaration, const char *name) {
   return ch_writing_layer(declaration->config, declaration->layer) != declaration->layer &&
          ch_is_of_writer(name);
@@ -58,7 +58,7 @@ void ch_declare_drawn_vector(ch_declaration *declaration, const char *name, int6
   if (index >= 0) declaration->params->rows[index].init = init;
 }
 
-/* Starts a convolution as PyTorch does: uniform within 1 / sqrt(taps). */
+/* A convolution starts as in PyTorch: uniform within ±1 / sqrt(taps). */
 void ch_declare_conv(ch_declaration *declaration, const char *name, int64_t channels, int64_t taps) {
   int index = ch_params_matrix(declaration->params, CH_PARAM_ATTENTION, 1 / sqrt(3.0 * (double)taps),
                                channels, taps, "model.layers.%d.%s.%s.weight", declaration->layer,

@@ -1,4 +1,5 @@
-/* Weight sources by name of the projection. Dense: every layer has its own matrix. */
+/* Finds the weight source of a projection by its name, and defines the dense source: every layer has its own
+ * matrix. */
 #include "attention/weight_source.h"
 
 #include <stdio.h>

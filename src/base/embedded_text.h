@@ -4,12 +4,12 @@
 #define CH_BASE_EMBEDDED_TEXT_H
 
 typedef struct ch_embedded_text {
-  const char *name;          /* the file's, without its ending */
+  const char *name;          /* name of the file, without its ending */
   const unsigned char *text; /* NUL-terminated */
 } ch_embedded_text;
 
-/* In tables the last has no name. */
-extern const ch_embedded_text ch_embedded_tasks[];   /* tasks/: the tasks that `eval --task` knows by name */
+/* The tables of texts. The last row of each has no name. */
+extern const ch_embedded_text ch_embedded_tasks[];   /* tasks/: the named tasks of `eval --task` */
 extern const ch_embedded_text ch_embedded_ruler[];   /* tasks/ruler/: words and a text for tasks of RULER */
 extern const ch_embedded_text ch_embedded_pytorch[]; /* formats/pytorch/: parts of exported models' code */
 

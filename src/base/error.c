@@ -1,8 +1,8 @@
 /* Status names and error messages.
  *
- * A message names settings in braces, "{steps} must be positive". The error records where the names are,
- * so that a front end can spell them as its own options. Text quoted from files and arguments is shortened
- * and loses its control characters. Nothing here prints. */
+ * A message names settings in braces, "{steps} must be positive". The error records the places of the names, so that a
+ * front end can spell them as its own options. Text quoted from files and arguments is shortened and loses its control
+ * characters. Nothing here prints. */
 #include "base/error.h"
 
 #include <stdarg.h>
@@ -25,8 +25,9 @@ enum { LONGEST_WORD = 160, HEAD = 100, TAIL = 50, ROOM = 8192 };
 enum { BEGIN = 1, END = 2 };
 
 static bool is_shown(utf8proc_int32_t character) {
+  /* marks that change the direction of the text after them */
   bool turns = character == 0x200e || character == 0x200f || (character >= 0x202a && character <= 0x202e) ||
-               (character >= 0x2066 && character <= 0x2069); /* the direction of what follows */
+               (character >= 0x2066 && character <= 0x2069);
   utf8proc_category_t category = utf8proc_category(character);
   return !turns && category != UTF8PROC_CATEGORY_CC && category != UTF8PROC_CATEGORY_ZL &&
          category != UTF8PROC_CATEGORY_ZP;
@@ -137,8 +138,8 @@ static void mark_names(const char *format, char begin, char end, char out[ROOM])
   out[size] = 0;
 }
 
-/* Formats twice, with different marks: characters of the arguments are the same in both texts, whatever they
-   are. */
+/* Formats twice, with exchanged marks. A mark that is the same in both texts comes from an argument and is replaced by
+   a question mark. */
 static void format_message(const char *format, va_list args, char message[ROOM]) {
   char marked[ROOM], other[ROOM];
   va_list again;

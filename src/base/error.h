@@ -1,29 +1,27 @@
-/* Error helpers: an internal function that can fail returns a ch_status, and its last parameter is a
-   ch_error. */
+/* Error helpers. An internal function that can fail returns a ch_status, and its last parameter is a ch_error. */
 #ifndef CH_BASE_ERROR_H
 #define CH_BASE_ERROR_H
 
 #include <crosshead/status.h>
 
-/* Fills *error (when not NULL) with status and a printf-style sentence; returns status. What the arguments
-   hold may come from anywhere: control characters and bytes that are not UTF-8 become question marks, and of
-   a word of more than 160 bytes the beginning and the end stay. Braces in the format name a setting as its
-   public struct does: "{batch} is %lld", or "{%s} is %lld" with the name as an argument. error->message has
-   the name without braces and error->names says where it is. Braces around anything but lower-case letters,
-   digits and underscores are text. */
+/* Fills *error, unless error is NULL, with the status and a printf-style sentence. Returns status. The arguments may
+   have any contents: control characters and bytes that are not UTF-8 become question marks, and words of more than
+   160 bytes are cut in the middle. Braces in the format surround the name of a setting in its public struct: "{batch}
+   is %lld", or "{%s} is %lld" with the name as an argument. error->message has the name without braces, and
+   error->names has its place. Braces around anything but lower-case letters, digits and underscores are text. */
 ch_status ch_fail(ch_error *error, ch_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Reports that an allocation failed: CH_ERROR_MEMORY, "out of memory". Where the user chose the size
-   (weights, a cache), ch_fail gives the number of bytes instead. */
+/* Reports that an allocation failed: CH_ERROR_MEMORY, "out of memory". If the user chose the size (weights, a
+   cache), use ch_fail with the number of bytes instead. */
 ch_status ch_no_memory(ch_error *error);
 /* Fails with CH_ERROR_ARGUMENT: "WHAT is NULL". */
 ch_status ch_refuse_null(ch_error *error, const char *what);
 
-/* Copies the message of another error to *error, with `status`; returns status. */
+/* Copies the message of another error to *error, with `status`. Returns status. */
 ch_status ch_fail_as(ch_error *error, ch_status status, const ch_error *cause);
 
-/* Puts "prefix: " before the message already in *error; returns error's status. Used to add the place. */
+/* Puts "prefix: ", such as the name of a file, before the message already in *error. Returns error's status. */
 ch_status ch_fail_in(ch_error *error, const char *prefix);
 
 #define CH_TRY(call)                                                                                         \

@@ -1,7 +1,7 @@
-/* Reads files by memory map. Writes them under a temporary name and renames them, so that no reader ever
+/* Reads files, whole or by memory map. Writes them under a temporary name and renames them, so that no reader ever
  * sees half a file.
  *
- * Contents are not interpreted here, and nothing is deleted but temporary files of its own. */
+ * It does not interpret contents, and deletes only its own temporary files. */
 #define _GNU_SOURCE
 #include "base/file.h"
 
@@ -17,8 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Files are written in pieces of this many bytes, at multiples of it. File systems that store files in large
-   pages then map them as such, and weights are read faster (bench/measurements.md). */
+/* Files are written in pieces of WRITE_BYTES, at multiples of it. File systems that store files in large pages then map
+   large pages, and weights are read faster (bench/measurements.md). */
 enum { WRITE_BYTES = 2 << 20 };
 
 static ch_status system_error(ch_error *error, const char *what, const char *path) {
@@ -141,7 +141,7 @@ ch_status ch_writer_open(ch_writer *writer, const char *path, ch_error *error) {
     setvbuf(writer->file, writer->buffer, _IOFBF, WRITE_BYTES);
     return CH_OK;
   }
-  free(writer->temporary); /* nothing of ours is there to be removed */
+  free(writer->temporary); /* ch_writer_abort would remove the file, which is not ours */
   writer->temporary = NULL;
   ch_writer_abort(writer);
   return status;

@@ -1,4 +1,5 @@
-/* Maps a file, or decompresses it into memory with zlib or libbz2. The first bytes decide, not the name. */
+/* Maps a file, or decompresses it into memory with zlib or libbz2. The format is recognised by the first bytes, not by
+ * the name. */
 #include "base/file_bytes.h"
 
 #include <bzlib.h>
@@ -8,9 +9,9 @@
 #include <zlib.h>
 
 static const size_t most_inflated = (size_t)4 << 30;
-enum { FIRST_ROOM = 1 << 16, GZIP_WINDOW = 15 + 16 /* with a gzip header */ };
+enum { FIRST_ROOM = 1 << 16, GZIP_WINDOW = 15 + 16 /* zlib: + 16 reads gzip headers */ };
 
-/* Returns `left`, limited to what zlib can count in 32 bits. */
+/* Returns `left`, limited to 2^30: zlib and libbz2 count in 32 bits. */
 static unsigned some_of(size_t left) {
   return left < (1u << 30) ? (unsigned)left : 1u << 30;
 }
@@ -110,7 +111,7 @@ ch_status ch_file_bytes_open(const char *path, ch_file_bytes *bytes, ch_error *e
   CH_TRY(ch_map_open(path, &map, error));
   ch_status status = ch_file_bytes_of(map.data, map.size, path, bytes, error);
   if (bytes->inflated)
-    ch_map_close(&map); /* nothing of it is needed any more */
+    ch_map_close(&map);
   else
     bytes->map = map;
   return status;

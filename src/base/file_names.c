@@ -1,4 +1,4 @@
-/* Recognises the kind of a directory by the names in it. */
+/* Recognises the kind of a directory by its file names, and removes temporary files of broken runs. */
 #define _GNU_SOURCE
 #include "base/file_names.h"
 
@@ -11,7 +11,7 @@
 
 static const char middle[] = ".tmp.";
 
-/* Returns true for "model.safetensors.tmp.4711" and the name "model.safetensors". */
+/* Returns true if `entry` is a temporary file of `name`: "model.safetensors.tmp.4711" of "model.safetensors". */
 static bool is_leftover(const char *entry, const char *name) {
   size_t length = strlen(name);
   return strncmp(entry, name, length) == 0 && strncmp(entry + length, middle, sizeof middle - 1) == 0;
@@ -31,8 +31,8 @@ void ch_remove_leftovers(const char *directory, const char *const *names) {
   if (listing) closedir(listing);
 }
 
-/* Finds the first entry that is not in `names`, and not a temporary file if `but_temporary`. Returns false if
-   there is none. */
+/* Finds the first entry that is not in `names`. If `but_temporary`, temporary files are skipped. Returns false if there
+   is none. */
 static bool find_other(const char *directory, const char *const *names, bool but_temporary, char *other,
                        size_t size) {
   DIR *listing = opendir(directory);

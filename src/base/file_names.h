@@ -8,7 +8,7 @@
 /* A training run. */
 #define CH_TRAIN_CHECKPOINT "checkpoint.safetensors"
 #define CH_TRAIN_LOG "log.jsonl"
-/* The model that is trained in the same way, and the directory of its run. */
+/* The record of a training run's control, and the directory of the control's run. */
 #define CH_TRAIN_CONTROL_RECORD "control.json"
 #define CH_TRAIN_CONTROL "control"
 
@@ -16,24 +16,25 @@
 #define CH_DATA_TOKENS "data.tokens"
 #define CH_DATA_RECORD "data.json"
 
-/* A comparison or a sweep: its settings, its results, and the result in the directory of a finished model. */
+/* A comparison or a sweep: its settings, its results, the result in the directory of a finished model, and the record
+   of a run that tried a learning rate. */
 #define CH_COMPARE_SETTINGS "compare.json"
 #define CH_SWEEP_SETTINGS "sweep.json"
 #define CH_COMPARE_RESULTS "results.json"
 #define CH_COMPARE_RESULT "result.json"
-#define CH_COMPARE_TRIED "tried.json" /* of a run that tried a learning rate */
+#define CH_COMPARE_TRIED "tried.json"
 
 /* Returns true if an entry is one of `names` (NULL-terminated), or a leftover of one from a killed program:
    "model.safetensors.tmp.4711". */
 bool ch_is_one_of(const char *const *names, const char *entry);
 /* Removes leftovers of `names` from killed programs. Only for a directory without other writers. */
 void ch_remove_leftovers(const char *directory, const char *const *names);
-/* Returns true if a directory can be listed and has no entry. */
+/* Returns true if the path is a directory without entries. */
 bool ch_holds_nothing(const char *directory);
-/* Returns true if a directory holds only the text that training prepares: the run never began. */
+/* Returns true if a directory has only the files that training derives from its text: the run never began. */
 bool ch_holds_prepared_text(const char *directory);
-/* Finds the first entry of a directory that a run does not leave before its first checkpoint, and writes its
-   name, cut to `size`. Returns false if there is none. */
+/* Finds the first entry of a directory that is not a file of a run before its first checkpoint, and writes its name,
+   cut to `size`. Returns false if there is none. */
 bool ch_find_foreign_to_run(const char *directory, char *name, size_t size);
 
 #endif

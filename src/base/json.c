@@ -34,8 +34,8 @@ static bool key_before(const char *text, size_t position, const char **key, size
 
 static ch_status parse_error(const char *text, size_t size, const char *where, const json_error_t *why,
                              ch_error *error) {
-  if (json_error_code(why) == json_error_out_of_memory || why->line < 0) /* it got to no line */
-    return ch_no_memory(error);
+  /* jansson leaves line at -1 if it fails before it reads */
+  if (json_error_code(why) == json_error_out_of_memory || why->line < 0) return ch_no_memory(error);
   size_t position = why->position > 0 ? (size_t)why->position : 0;
   const char *key = "";
   size_t length = 0;
@@ -45,7 +45,7 @@ static ch_status parse_error(const char *text, size_t size, const char *where, c
     snprintf(name, sizeof name, "%.*s", (int)length, key);
     ch_json_quote(name, quoted, sizeof quoted);
   }
-  /* jansson quotes the offending bytes unchanged; this makes the message one line of ASCII */
+  /* jansson quotes the offending bytes unchanged. This makes the message one line of ASCII. */
   size_t used = 0;
   for (const char *p = why->text; *p && used + 1 < sizeof what; p++)
     what[used++] = (*p >= ' ' && *p < 127) ? *p : '?';
@@ -69,9 +69,9 @@ static bool is_word(const char *token, size_t length, const char *word) {
   return length == strlen(word) && memcmp(token, word, length) == 0;
 }
 
-/* Returns true if a token is a whole number that 64 bits do not hold. */
+/* Returns true if a token is an integer beyond 64 bits. */
 static bool is_wide(const char *token, size_t length) {
-  enum { DIGITS = 18 }; /* this many always fit */
+  enum { DIGITS = 18 }; /* numbers of at most 18 digits fit in 64 bits */
   char number[32];
   size_t sign = length > 0 && token[0] == '-';
   if (length - sign <= DIGITS) return false;

@@ -1,4 +1,4 @@
-/* The median by sorting. */
+/* Median and quartiles by sorting. */
 #include "base/median.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static double at_share(const double *sorted, int64_t count, double share) {
 }
 
 ch_quartiles ch_quartiles_of(double *values, int64_t count) {
-  double median = ch_median(values, count); /* they are sorted now */
+  double median = ch_median(values, count); /* sorts the values */
   if (count == 0) return (ch_quartiles){0};
   return (ch_quartiles){at_share(values, count, 0.25), median, at_share(values, count, 0.75)};
 }

@@ -1,5 +1,4 @@
-/* Allocates large buffers directly from the kernel, so that a training or decoding step never pays for
- * page faults. */
+/* Allocates large buffers directly from the kernel, and measures memory use. */
 #define _GNU_SOURCE
 #include "base/memory.h"
 

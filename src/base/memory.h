@@ -4,8 +4,7 @@
 
 #include <stddef.h>
 
-/* Returns a zeroed buffer that stays resident once touched, or NULL if out of memory. Release with
-   ch_pages_free. */
+/* Returns a zeroed buffer aligned to pages, or NULL if out of memory. Release with ch_pages_free. */
 void *ch_pages_alloc(size_t bytes);
 void ch_pages_free(void *memory, size_t bytes);
 
@@ -16,13 +15,13 @@ double ch_machine_memory(void);
    system does not report them. */
 double ch_available_memory(void);
 
-/* Returns the most memory of this process that was resident since it began, or since ch_forget_peak. Linux
-   may not allow it to forget. */
+/* Returns the most memory of this process that was resident since it began, or since ch_forget_peak if the system
+   supports that. */
 size_t ch_peak_resident_bytes(void);
 void ch_forget_peak(void);
 
-/* Returns zeroed address space whose pages use memory only once they are written, or NULL if address space
-   runs out. Release with ch_sparse_free. */
+/* Returns zeroed address space whose pages use memory only after they are written, or NULL if there is not enough
+   address space. Release with ch_sparse_free. */
 void *ch_sparse_alloc(size_t bytes);
 void ch_sparse_free(void *memory, size_t bytes);
 

@@ -1,4 +1,5 @@
-/* Recognises files that are given by mistake, by their first bytes, and directories, by the names in them. */
+/* Recognises files and directories that are given by mistake: files by their first bytes, directories by the names of
+ * their files. */
 #define _GNU_SOURCE
 #include "base/mistaken.h"
 
@@ -31,15 +32,14 @@ static bool is_page(const char *data, size_t size) {
 }
 
 static bool is_text(const char *data, size_t size) {
-  if (ch_utf8_valid_prefix((const unsigned char *)data, size) + 4 <= size)
-    return false; /* the last character may be cut */
+  /* the last character may be cut */
+  if (ch_utf8_valid_prefix((const unsigned char *)data, size) + 4 <= size) return false;
   for (size_t i = 0; i < size; i++)
     if ((unsigned char)data[i] < ' ' && !isspace((unsigned char)data[i])) return false;
   return size > 0;
 }
 
-/* Returns true for PyTorch's files: an archive, or a pickle of protocol 2 to 5, followed by its first
-   opcode. */
+/* Returns true for PyTorch's files: zip archives, and pickles of protocols 2 to 5. */
 static bool is_pickled(const unsigned char *data, size_t size) {
   if (size < 4) return false;
   return memcmp(data, "PK\3\4", 4) == 0 || (data[0] == 0x80 && data[1] >= 2 && data[1] <= 5 && data[2] != 0);
@@ -69,7 +69,7 @@ ch_status ch_refuse_mistaken(const char *where, const void *data, size_t size, b
                    "the model as safetensors with transformers: save_pretrained",
                    where);
   if (text || !is_text(at, left)) return CH_OK;
-  size_t shown = 0; /* of the first line; the bytes end without a NUL */
+  size_t shown = 0; /* length of the first line; there is no NUL at the end of the bytes */
   while (shown < left && at[shown] != '\r' && at[shown] != '\n') shown++;
   return ch_fail(error, CH_ERROR_FORMAT,
                  "%s is a text that begins with \"%.*s\", not the file itself; download it again", where,
@@ -78,10 +78,10 @@ ch_status ch_refuse_mistaken(const char *where, const void *data, size_t size, b
 
 /* --- directories ---------------------------------------------------------------------------------------- */
 
-/* This many of the first rows count if the weights exist. */
+/* Number of rows of `signs`, from the first, that are searched in a directory with weights. */
 enum { SIGNS_BESIDE_WEIGHTS = 3 };
-/* Names in a directory that give away its kind; the first row with a match counts. A pattern is the beginning
-   and the end of a name. */
+/* File names that show the kind of a directory. The first row with a match counts. A pattern is the beginning and the
+   end of a name. */
 static const struct {
   const char *first, *last, *what;
 } signs[] = {

@@ -1,4 +1,4 @@
-/* Shows progress: one line that is rewritten on a terminal, plain lines elsewhere. */
+/* Shows progress: one line that is overwritten on a terminal, plain lines elsewhere. */
 #define _POSIX_C_SOURCE 200809L
 #include "base/progress.h"
 
@@ -41,7 +41,7 @@ bool ch_progress_due(const ch_progress_line *progress) {
   return progress->stream && ch_clock() - progress->last >= progress->interval;
 }
 
-/* Cuts at `columns` characters without splitting one (UTF-8), and drops control characters. */
+/* Cuts a UTF-8 line after `columns` characters, and drops control characters. */
 static void make_presentable(char *line, int columns) {
   char *to = line;
   int used = 0;

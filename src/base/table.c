@@ -1,3 +1,4 @@
+/* Collects the cells of a table as text, and aligns them when it is written. */
 #include "base/table.h"
 
 #include <ctype.h>
@@ -6,8 +7,8 @@
 
 #include "base/utf8.h"
 
-/* `cells` has for each cell a byte, then its words and a NUL; and a NUL after each row. The byte is CELL, or
- * that and the number of columns of a span. */
+/* `cells` has a byte for each cell, then the cell's words and a NUL. A row ends with a NUL. The byte is CELL, plus the
+ * number of columns in a cell that spans several. */
 enum { CELL = 1, MOST_SPAN = 100 };
 
 static void put_byte(ch_table *table, int byte) {
@@ -42,10 +43,10 @@ void ch_table_row(ch_table *table, const char *const *words, size_t count) {
 
 /* A cell and its place. */
 typedef struct position {
-  const char *next;  /* what follows it in `cells` */
-  const char *words; /* NULL: the end of a row */
+  const char *next;  /* the byte after the cell in `cells` */
+  const char *words; /* text of the cell; NULL: the end of a row */
   bool spans;
-  int first, last; /* its columns */
+  int first, last; /* first and last column of the cell */
 } position;
 
 /* Moves to the next cell, or to the end of a row. Returns false after the last row. */

@@ -1,4 +1,4 @@
-/* Growing strings, edit distance, counts with suffixes. */
+/* Growing strings, similar names, and the parsing and printing of counts and durations. */
 #include "base/text.h"
 
 #include <ctype.h>
@@ -57,8 +57,7 @@ void ch_text_free(ch_text *text) {
   *text = (ch_text){0};
 }
 
-/* Returns the number of letters that were changed, left out, added or exchanged with their neighbour. Case is
-   ignored. */
+/* Returns the number of letters that were changed, left out, added or exchanged with their neighbour. Ignores case. */
 static int edit_distance(const char *a, const char *b) {
   enum { LONGEST = 63 };
   int rows[3][LONGEST + 1], na = (int)strlen(a), nb = (int)strlen(b);
@@ -85,9 +84,8 @@ static int edit_distance(const char *a, const char *b) {
   return rows[na % 3][nb];
 }
 
-/* A word that begins a name is short for it ("kha", kha-linear). A word that begins with a name of at least
-   four letters is a longer form of it ("evaluate", eval). Otherwise one letter in three may be wrong; names
-   that differ more are other words. */
+/* A word that begins a name is short for it ("kha", kha-linear). A word that begins with a name of at least four
+   letters is a longer form of it ("evaluate", eval). Otherwise about one letter in three may be wrong. */
 const char *ch_nearest_name(const char *word, const char *const *names) {
   enum { LEAST_BEGINNING = 2, LEAST_NAME = 4 };
   const size_t length = strlen(word);

@@ -1,4 +1,4 @@
-/* Small helpers for text: growing strings, nearest names, counts and sizes as people write them. */
+/* Small helpers for text: growing strings, nearest names, and counts, sizes and durations as text. */
 #ifndef CH_BASE_TEXT_H
 #define CH_BASE_TEXT_H
 
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A growing string; zero-initialise. `failed` is set when memory ran out (check once at the end). */
+/* A growing string; zero-initialise it. `failed` is true after an allocation failed; check it once at the end. */
 typedef struct ch_text {
   char *data;
   size_t size, capacity;
@@ -20,16 +20,14 @@ void ch_text_printf(ch_text *text, const char *format, ...) __attribute__((forma
 void ch_text_vprintf(ch_text *text, const char *format, va_list list) __attribute__((format(printf, 2, 0)));
 void ch_text_free(ch_text *text);
 
-/* Returns the name of `names` (NULL-terminated) that `word` probably means, ignoring case: one that begins
-   with it, one that it begins with, or the nearest by edit distance. NULL if none is near enough for a word
-   of this length. */
+/* Returns the name in `names` (NULL-terminated) that `word` probably means, ignoring case: one that begins with the
+   word, one with which the word begins, or the nearest by edit distance. Returns NULL if none is near enough. */
 const char *ch_nearest_name(const char *word, const char *const *names);
 
-/* Parses "10M" as 10000000 (k, M, G, T: powers of 1000; KiB, MiB, GiB, TiB: of 1024; 1.5M is allowed).
-   Returns false if it is not a count. */
+/* Parses "10M" as 10000000 (k, M, G, T: powers of 1000; KiB, MiB, GiB, TiB: powers of 1024; 1.5M is allowed). Returns
+   false if it is not a count. */
 bool ch_parse_count(const char *text, int64_t *count);
-/* Parses a count of bytes like a count; "24GB" is "24G". A B alone means bytes, not billions: "200B" is
-   200. */
+/* Parses a number of bytes like a count; "24GB" is "24G". A lone B means bytes, not billions: "200B" is 200. */
 bool ch_parse_bytes(const char *text, int64_t *bytes);
 /* Parses a whole string as a finite number. */
 bool ch_parse_number(const char *text, double *number);
@@ -50,8 +48,8 @@ const char *ch_article(const char *word);
 /* Writes 3725 as "1h02m" to buffer, and returns it. */
 const char *ch_format_duration(double seconds, char *buffer, size_t size);
 
-/* Seconds since 1970 -> "2026-01-31T23:59:59Z" into buffer. */
 enum { CH_UTC_SIZE = 32 };
+/* Writes seconds since 1970 as "2026-01-31T23:59:59Z" to buffer, and returns it. */
 const char *ch_format_utc(int64_t seconds, char buffer[CH_UTC_SIZE]);
 
 #endif

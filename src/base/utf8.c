@@ -1,4 +1,4 @@
-/* UTF-8: strict decoding of one code point, longest valid prefix, encoding. */
+/* UTF-8: strict decoding, encoding, and the repair of invalid text. */
 #include "base/utf8.h"
 
 #include <string.h>
@@ -66,7 +66,7 @@ bool ch_is_white_space(uint32_t c) {
          c == 0x3000;
 }
 
-/* Returns the number of bytes at p, where no valid character is, that begin one: at least 1. */
+/* Returns the number of bytes of the invalid sequence at p: the longest beginning of a valid character, at least 1. */
 static size_t broken(const unsigned char *p, const unsigned char *end) {
   const unsigned char c = p[0], second = p + 1 < end ? p[1] : 0;
   const size_t length = c < 0xc2 || c > 0xf4 ? 1 : c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;

@@ -16,11 +16,11 @@
 /* Far larger than the caches; a pass needs a few hundredths of a second. */
 static const int64_t READ_BYTES = INT64_C(1) << 29, PROBE_BYTES = INT64_C(1) << 28;
 enum { PAGE = 4096, ROUNDS = 1 << 20, REPEATS = 12, READ_REPEATS = 6, MOST_REPEATS = REPEATS };
-/* Bytes that a thread reads in one repetition when a cache is measured. */
+/* Bytes that each thread reads in one repetition when a cache is measured. */
 static const int64_t CACHE_READ_BYTES = INT64_C(1) << 27;
 
-/* One thread's share of the work: *done receives what was done, in FLOPs or bytes. The sum it returns depends
-   on all of it, and on `repeat`. */
+/* Does one thread's share of the work. *done receives the FLOPs or bytes. The returned sum depends on all of the work,
+   and on `repeat`. */
 typedef double (*thread_work)(const void *context, int repeat, double *done);
 
 /* The work of all threads together. */
@@ -28,8 +28,8 @@ typedef struct team {
   thread_work one;
   const void *context;
   int repeat;
-  double done; /* in one repetition */
-  double kept; /* the sums, so that the compiler leaves no loop out */
+  double done; /* FLOPs or bytes of the last repetition, of all threads */
+  double kept; /* total of the returned sums, so that the compiler removes no loop */
 } team;
 
 static ch_status run_team(void *context, ch_error *error) {
@@ -48,7 +48,7 @@ static ch_status run_team(void *context, ch_error *error) {
   return CH_OK;
 }
 
-/* Returns the rate of all threads together: the best of several runs, or the usual one. */
+/* Returns the rate of all threads together: the best or the median of several runs. */
 static double rate_of(thread_work one, const void *context, int repeats, ch_limit_kind kind) {
   double seconds[MOST_REPEATS];
   team t = {.one = one, .context = context};
@@ -75,7 +75,7 @@ static double dot(const void *context, int repeat, double *done) {
   return (*loop)(ROUNDS, repeat, done);
 }
 
-/* Tests choose a lower instruction set. Instructions that it lacks are no limit of it. */
+/* Returns 0 if the kernels in use are of an instruction set without `loop`'s instructions, as some tests choose. */
 static double dot_peak(ch_dot_loop loop, ch_limit_kind kind) {
   const ch_kernels *used = ch_kernels_best(CH_F32);
   if (used == ch_kernels_for(CH_F32, CH_ISA_PLAIN) || used == ch_kernels_for(CH_F32, CH_ISA_AVX2)) return 0;
@@ -94,10 +94,8 @@ double ch_measure_dot_peak_int8(ch_limit_kind kind) {
 
 static ch_read_probe open_probe(int64_t bytes) {
   ch_read_probe probe = {.data = ch_pages_alloc((size_t)bytes), .count = bytes / (int64_t)sizeof(float)};
-  if (probe.data)
-    ch_kernels_best(CH_F32)->fill(
-        ch_team_here(), probe.count, 1,
-        probe.data); /* by the threads that will read it, so that it is in memory near them */
+  /* each thread writes the part that it reads later, so that the part is in the thread's own memory node */
+  if (probe.data) ch_kernels_best(CH_F32)->fill(ch_team_here(), probe.count, 1, probe.data);
   return probe;
 }
 
@@ -135,7 +133,7 @@ double ch_measure_read_bandwidth(ch_limit_kind kind) {
 
 typedef struct cache_part {
   const char *data;
-  int64_t bytes; /* a thread */
+  int64_t bytes; /* bytes per thread */
 } cache_part;
 
 static double read_again(const void *context, int repeat, double *done) {
@@ -169,7 +167,7 @@ static bool read_line(const char *path, char *line, int size) {
   return got;
 }
 
-/* Processors in a list such as "0-3,8-11". */
+/* Returns the number of processors in a list such as "0-3,8-11". */
 static int64_t processors_in(const char *list) {
   int64_t count = 0;
   for (const char *at = list; *at >= '0' && *at <= '9'; at += *at == ',') {
@@ -182,8 +180,8 @@ static int64_t processors_in(const char *list) {
   return count;
 }
 
-/* Returns one thread's share of the first processor's cache of a level, from Linux's files (sysconf may not
- * know it in virtual machines); 0 if it is unknown. */
+/* Returns one thread's share of the first processor's cache of a level, in bytes, or 0 if it is unknown. Linux's files
+ * are read because sysconf may not know the caches of virtual machines. */
 static int64_t cache_share(int level) {
   for (int index = 0;; index++) {
     char path[80], line[256], *unit;
@@ -203,7 +201,7 @@ static int64_t cache_share(int level) {
   }
 }
 
-/* Returns half of a cache; programs need some of it. */
+/* Returns half of a cache, because other data is in it too. */
 static int64_t half_of(int64_t bytes) {
   return bytes / 2 / PAGE * PAGE;
 }

@@ -1,4 +1,4 @@
-/* Dot instructions of BF16 and of 8-bit integers in registers and nothing else. */
+/* Loops of dot instructions on registers, for BF16 and for 8-bit integers. */
 #include "bench/limits_dots.h"
 
 #include <stddef.h>
@@ -9,7 +9,7 @@
 /* Enough independent chains to cover the latency of two units. */
 enum { CHAINS = 16, LANES = 16 };
 
-/* Two ones, as BF16; the first of four 8-bit integers is seed + 1. */
+/* ONES: lanes of two ones in BF16. SMALL: lanes of four 8-bit integers, the first is seed + 1, the others are 0. */
 #define ONES _mm512_set1_epi32(0x3f803f80)
 #define SMALL(seed) _mm512_set1_epi32((seed) + 1)
 
@@ -37,8 +37,8 @@ __attribute__((target("avx512f,avx512vnni"))) static double int8_loop(int64_t ro
   }
   for (int i = 1; i < CHAINS; i++) sum[0] = _mm512_add_epi32(sum[0], sum[i]);
   *operations = (double)rounds * CHAINS * LANES * 4 * 2;
-  return (double)_mm512_reduce_add_ps(
-      _mm512_cvtepi32_ps(sum[0])); /* integers may overflow; the sum has no meaning then */
+  /* the integers may overflow; the sum then has no meaning */
+  return (double)_mm512_reduce_add_ps(_mm512_cvtepi32_ps(sum[0]));
 }
 
 ch_dot_loop ch_dot_loop_bf16(void) {

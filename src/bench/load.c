@@ -9,8 +9,8 @@
 
 static const double least_seconds = 0.05, tolerated = 0.25;
 
-/* Returns the seconds of all processors, without idling and waiting. Time that a host took from a virtual
- * machine counts. */
+/* Returns the busy seconds of all processors since the machine's start, or -1. Idle time and waits for devices do not
+ * count; time that a host took from a virtual machine does. */
 static double processor_seconds(void) {
   double t[8];
   FILE *file = fopen("/proc/stat", "re");

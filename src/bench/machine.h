@@ -6,10 +6,10 @@
 
 #include <crosshead/bench.h>
 
-/* Describes the machine that this runs on. */
+/* Describes the machine of this process. */
 ch_machine ch_machine_here(void);
 
-/* Returns a new object; NULL when out of memory. */
+/* Returns a new object; NULL if out of memory. */
 json_t *ch_machine_to_json(const ch_machine *machine);
 
 #endif

@@ -55,7 +55,8 @@ static ch_status fill_tensors(const ch_params *params, uint64_t seed, ch_dtype d
   return status;
 }
 
-/* Fills a model. `stored`: a directory whose tensors decide what the configuration leaves open, or NULL. */
+/* Fills a model. The tensors of directory `stored`, if it is not NULL, give shapes that the configuration leaves
+ * open. */
 static ch_status fill_model(const char *stored, ch_dtype dtype, uint64_t seed, ch_model *model,
                             ch_error *error) {
   if (stored)

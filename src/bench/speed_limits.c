@@ -16,7 +16,7 @@ double ch_speed_least_seconds(const ch_speed_limits *limits, ch_dtype dtype, dou
   return computing > reading ? computing : reading;
 }
 
-/* Returns the share of experts that at least one of the sequences chooses. */
+/* Returns the expected share of the experts that at least one of the sequences chooses, if choices are independent. */
 static double experts_read(const ch_config *config, int64_t sequences) {
   if (config->moe.experts == 0) return 0;
   return 1 - pow(1 - (double)config->moe.active / (double)config->moe.experts, (double)sequences);

@@ -37,7 +37,7 @@ static bool is_enough(const ch_timing *timing, int count, const ch_timed_work *w
 
 ch_status ch_time(const ch_timing *timing, int count, ch_timed_work *works, ch_error *error) {
   for (int w = 0; w < count; w++) {
-    double untimed; /* the first repetition makes plans and touches memory */
+    double untimed; /* time of the first repetition, which makes plans and touches memory */
     works[w].count = 0;
     CH_TRY(run(timing, &works[w], &untimed, error));
   }

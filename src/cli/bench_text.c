@@ -23,7 +23,7 @@ static void print_peak(const char *before, double peak, const char *name) {
     printf("%sno %s", before, name);
 }
 
-/* Returns the limit that a row is compared with. */
+/* Returns the name of the limit that a row is compared with. */
 static const char *limit_of(const ch_bench_row *row) {
   return is_decode(row) ? "memory and arithmetic" : row->speed.limit;
 }

@@ -24,7 +24,8 @@ static bool find_type(const char *text, size_t size, ch_precision *precision) {
   memcpy(name, text, size);
   name[size] = 0;
   *precision = ch_precision_of(name);
-  return *precision >= CH_PRECISION_F32 && *precision <= CH_PRECISION_Q4_0; /* the others are for weights */
+  /* other types are for weights only */
+  return *precision >= CH_PRECISION_F32 && *precision <= CH_PRECISION_Q4_0;
 }
 
 /* Parses one entry of the list, TYPE or ROLE=TYPE; sets a bit of `named` for each role that it names. */
@@ -47,7 +48,7 @@ static bool read_entry(const char *text, size_t size, ch_cache_choice *choice, u
   return false;
 }
 
-/* Writes "keys and values". */
+/* Writes the names of the states: "keys and values". */
 static void put_roles(unsigned held, char *text, size_t size) {
   size_t used = 0;
   text[0] = 0;

@@ -38,21 +38,21 @@ typedef struct values {
 typedef struct row_profile {
   char title[96];
   ch_profile *profile;
-  double steps; /* in it: of prompts, tokens, training steps */
+  double steps; /* number of steps in the profile (ch_bench_steps) */
 } row_profile;
 
 typedef struct bench {
   const arguments *arguments;
   values prompts, depths, batches;
-  ch_model *model; /* NULL once training is measured, so that its memory does not count */
+  ch_model *model; /* closed and NULL before training is measured, so that its memory does not count */
   ch_cache_choice cache;
   ch_speed_matrices matrices;
   ch_speed_limits limits;
-  row_profile *profiled; /* one per row, with --profile or --trace */
+  row_profile *profiled; /* [profiled_count] profile of each row, with --profile or --trace */
   int profiled_count;
   ch_progress_line progress;
-  json_t *rows; /* {"prefill": [...], ...} */
-  int32_t *ids; /* of --context-ids */
+  json_t *rows; /* JSON of the rows: {"prefill": [...], ...} */
+  int32_t *ids; /* [id_count] ids of --context-ids */
   int64_t id_count;
 } bench;
 
@@ -79,7 +79,7 @@ static ch_status parse_values(const char *option, const char *text, int64_t leas
   }
 }
 
-/* Opens a directory with its weights, or a configuration alone with random ones. */
+/* Opens a model directory, or a configuration with random weights. */
 static ch_status open_model(bench *b, ch_error *error) {
   const arguments *a = b->arguments;
   const char *path = a->positional[0];
@@ -191,7 +191,7 @@ static ch_status begin_row(bench *b, ch_bench_row *r, ch_error *error) {
   return open_profile(b, r, title, error);
 }
 
-/* Returns true if the reader of standard output is gone. */
+/* Returns true if standard output has lost its reader. */
 static bool is_over(void) {
   return !ch_output_alive();
 }
@@ -232,7 +232,7 @@ static ch_status measure_all(bench *b, ch_error *error) {
   return CH_OK;
 }
 
-/* Reads whole numbers, as tokenize prints them. */
+/* Reads token ids in the format of `crosshead tokenize`. */
 static ch_status read_ids(bench *b, ch_error *error) {
   const char *path = b->arguments->context_ids;
   char *text = NULL, *end;
@@ -256,8 +256,8 @@ static ch_status read_ids(bench *b, ch_error *error) {
 
 static ch_status measure_and_print(bench *b, ch_error *error) {
   CH_TRY(read_ids(b, error));
-  ch_progress_begin(&b->progress,
-                    isatty(STDERR_FILENO) ? stderr : NULL); /* otherwise the rows are progress enough */
+  /* without a terminal, the rows are progress enough */
+  ch_progress_begin(&b->progress, isatty(STDERR_FILENO) ? stderr : NULL);
   ch_progress_show(&b->progress, false, "measuring the machine's limits");
   ch_speed_limits_measure(&b->limits);
   ch_progress_end(&b->progress);

@@ -1,4 +1,4 @@
-/* crosshead eval: perplexities of a text under a model, answers to a task, or accuracy on images. */
+/* crosshead eval: perplexity of a text, results of a task, or accuracy on images. */
 #include <crosshead/evaluate.h>
 #include <crosshead/text.h>
 #include <math.h>
@@ -26,13 +26,13 @@ typedef struct arguments {
   bool json, force;
 } arguments;
 
-/* One run. */
+/* The state of the command. */
 typedef struct evaluation {
   const arguments *arguments;
   double began;
   ch_model *model;
   ch_progress_line line;
-  char part[64]; /* the current part of the work: "documents", a task's name */
+  char part[64]; /* name of the current part of the work: "documents", a task's name */
   ch_sample_log log;
   json_t *report;
 } evaluation;
@@ -134,7 +134,7 @@ static ch_status measure(evaluation *e, ch_error *error) {
 
 /* --- figures ------------------------------------------------------------------------------------------------ */
 
-/* Formats a figure; null is a number too large for JSON. */
+/* Returns a figure of the report. null is a number too large for JSON. */
 static double figure(const json_t *report, const char *name) {
   const json_t *value = json_object_get(report, name);
   return json_is_number(value) ? json_number_value(value) : HUGE_VAL;
@@ -185,7 +185,7 @@ static ch_status print_page(const evaluation *e, ch_error *error) {
 
 /* --- the command -------------------------------------------------------------------------------------------- */
 
-/* Adds to the report what the library does not know: the time to open the model, and the cache types as typed. */
+/* Adds figures that the library does not know: the total seconds, and the cache types as typed. */
 static void complete_report(evaluation *e) {
   json_t *report = e->report;
   json_object_set_new(report, "seconds", json_real(ch_clock() - e->began));
@@ -212,8 +212,8 @@ static ch_status evaluate(const arguments *a, const ch_run_recorder *keeper, ch_
   evaluation e = {.arguments = a, .began = ch_clock()};
   ch_map text;
   ch_status status = CH_OK;
-  if (a->text && (status = ch_map_open(a->text, &text, error)) == CH_OK)
-    ch_map_close(&text); /* report a mistyped name before anything is opened */
+  /* reports a mistyped name before the model is opened */
+  if (a->text && (status = ch_map_open(a->text, &text, error)) == CH_OK) ch_map_close(&text);
   CH_TRY(ch_job_agree(status, error));
   status = measure(&e, error);
   if (status == CH_OK && ch_job_leads()) {
@@ -226,7 +226,7 @@ static ch_status evaluate(const arguments *a, const ch_run_recorder *keeper, ch_
   return status;
 }
 
-/* Refuses options that are for another kind of measurement. */
+/* Fails for options of another kind of measurement. */
 static ch_status check_kind(const arguments *a, ch_error *error) {
   static const char *const of_text[] = {"stride", "separator", "cache-dtype", NULL};
   static const char *const of_tasks[] = {"task-file", "fewshot", "fewshot-file", "log-samples", "length",

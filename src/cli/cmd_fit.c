@@ -24,7 +24,7 @@ static ch_status print(const arguments *a, const ch_fits *fits, ch_error *error)
   return ch_results_print_table(text, NULL, error);
 }
 
-/* Refuses a file whose only curve is too short. */
+/* Fails for a file whose only curve is too short. */
 static ch_status check_length(const char *path, const ch_fits *fits, ch_error *error) {
   const ch_curve_fit *first = ch_fits_curve(fits, 0);
   if (ch_fits_count(fits) > 1 || first->has_law || first->points >= CH_SCALING_LEAST_POINTS) return CH_OK;
@@ -38,7 +38,7 @@ static ch_status run_size(const arguments *a, const ch_fit_settings *settings, c
   return a->json ? ch_results_print_json(text, error) : ch_results_print_table(text, NULL, error);
 }
 
-/* Refuses options that belong to another law. */
+/* Fails for options of another law. */
 static ch_status check(const arguments *a, bool size, ch_error *error) {
   if (size && ch_option_given(a, "skip"))
     return ch_fail(error, CH_ERROR_ARGUMENT, "--skip is for curves; --law %s uses one loss per model",

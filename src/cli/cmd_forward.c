@@ -1,4 +1,4 @@
-/* crosshead forward: computes logits, loss and gradients of given tokens or images, to compare other
+/* crosshead forward: computes logits, loss and gradients of given tokens or images, for comparing
    implementations. */
 #include <errno.h>
 #include <jansson.h>
@@ -22,7 +22,7 @@ typedef struct arguments {
   bool gradients, json, force;
 } arguments;
 
-/* --- what the model is given -------------------------------------------------------------------------------- */
+/* --- inputs of the model ------------------------------------------------------------------------------------ */
 
 static ch_status parse_list(const char *text, ch_forward_request *request, ch_error *error) {
   int32_t *ids = malloc((strlen(text) + 1) * sizeof *ids);

@@ -1,4 +1,4 @@
-/* crosshead generate: writes text with a model and prints the rates of prefill and decoding and the cache's size. */
+/* crosshead generate: generates text and prints the rates of prefill and decoding and the cache's size. */
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,19 +24,19 @@ typedef struct arguments {
   bool chat, ignore_eos, precompute_gates, keep_dictionary, echo, json, force;
 } arguments;
 
-/* The objects of one run. */
+/* The objects of the command. */
 typedef struct writer {
   const arguments *arguments;
   ch_model *model;
   ch_session *session;
   ch_prompts prompts;
-  int64_t sequences; /* of the session */
+  int64_t sequences; /* number of sequences of the session */
   double open_seconds;
 } writer;
 
 /* --- the prompt --------------------------------------------------------------------------------------------- */
 
-/* Returns true if there is more than one text to write: the figures then are of all of them. */
+/* Returns true if several texts are generated in a batch. The figures are then those of all texts. */
 static bool is_many(const arguments *a) {
   return a->prompts || a->samples > 1;
 }

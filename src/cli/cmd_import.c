@@ -1,4 +1,4 @@
-/* crosshead import FILE_OR_DIR --out DIR: other programs' models as a model directory. */
+/* crosshead import FILE_OR_DIR --out DIR: converts other programs' models to a model directory. */
 #include <crosshead/convert.h>
 
 #include "base/json.h"
@@ -15,7 +15,7 @@ typedef struct arguments {
   bool keep_blocks, json, force;
 } arguments;
 
-/* The output: the arguments, and how many matrices the file holds quantised. */
+/* The output: the arguments, and the number of quantised matrices in the file. */
 typedef struct import_output {
   const arguments *arguments;
   int64_t blocks;

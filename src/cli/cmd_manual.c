@@ -1,4 +1,4 @@
-/* crosshead manual: the man page on standard output; the build installs it as crosshead.1. */
+/* crosshead manual: prints the man page. The build installs it as crosshead.1. */
 #include "cli/output.h"
 #include "cli/help.h"
 #include "cli/parse.h"

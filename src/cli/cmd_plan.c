@@ -18,7 +18,7 @@
 enum { MOST_DEVICES = 16 };
 
 static const char *const weight_types[] = {"f32", "f16", "bf16", "q8_0", "q6_k", "q4_k", "q4_0", NULL};
-/* Reads --cache-dtype for a cache that may hold any states. */
+/* --cache-dtype may name any states, because the models differ. */
 static const unsigned all_roles = CH_CACHE_KEYS | CH_CACHE_VALUES | CH_CACHE_LATENTS;
 
 static const char *const matches[] = {
@@ -36,11 +36,12 @@ typedef struct plan {
   const arguments *arguments;
   ch_capacity_settings settings;
   const char *models[CH_POSITIONAL_MAX];
-  ch_text mechanisms; /* those of --mechanisms, and names among the arguments */
+  ch_text mechanisms; /* names in --mechanisms and among the arguments */
   ch_device devices[MOST_DEVICES];
 } plan;
 
-/* Sorts the arguments: those with a slash or that end in .json, and directories, are models; others are mechanisms. */
+/* Sorts the arguments into models and mechanisms. Directories, and names that have a slash or end in .json, are
+   models. */
 static void sort_candidates(plan *p) {
   const arguments *a = p->arguments;
   if (a->mechanisms) ch_text_puts(&p->mechanisms, a->mechanisms);
@@ -75,7 +76,7 @@ static ch_status add_device(plan *p, const char *text, ch_error *error) {
   return ch_device_read(text, device, error);
 }
 
-/* Reads --device: names separated by commas, or machines by figures, separated by semicolons. */
+/* Reads --device: names separated by commas, or descriptions of machines separated by semicolons. */
 static ch_status read_devices(plan *p, ch_error *error) {
   char *list = strdup(p->arguments->device), *rest = list, *part, *name;
   ch_status status = list ? CH_OK : ch_no_memory(error);

@@ -1,4 +1,4 @@
-/* crosshead quantize MODEL --type TYPE --out DIR: matrices in 16 bits, or block-quantised to 8, 6 or 4 bits. */
+/* crosshead quantize MODEL --type TYPE --out DIR: converts matrices to 16 bits, or to blocks of 8, 6 or 4 bits. */
 #include <crosshead/quantize.h>
 
 #include "cli/command.h"

@@ -31,7 +31,7 @@ static ch_status choose_cache(const char *dtype, unsigned roles, ch_session_sett
   return CH_OK;
 }
 
-/* Ends the program after a signal: before the server listens there is nothing to complete. */
+/* Ends the program after a signal. Before the server listens there is nothing to complete. */
 static void leave(void *user) {
   (void)user;
   fprintf(stderr, "crosshead serve: interrupted\n");

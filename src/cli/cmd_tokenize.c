@@ -1,4 +1,4 @@
-/* crosshead tokenize: turns lines of text into lines of token ids, and back. */
+/* crosshead tokenize: converts lines of text to lines of token ids, and back. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ typedef struct conversion {
   ch_tokenizer *tokenizer;
   ch_encoder *encoder;
   FILE *input;
-  char *line; /* of getdelim */
+  char *line; /* buffer of getdelim */
   size_t line_capacity, line_number;
   ch_ids ids;
   ch_text out;

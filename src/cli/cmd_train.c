@@ -1,4 +1,4 @@
-/* crosshead train: one model from a text or from images, to a directory that every other command opens. */
+/* crosshead train: trains a model on text or images, in a directory that every other command opens. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +14,8 @@
 #include "cli/command_text.h"
 #include "cli/work.h"
 
-/* Checks --out. Without a checkpoint it may hold text that an earlier call prepared, and with --resume the
- * log of a run that ended before its first checkpoint. */
+/* Checks --out. Without a checkpoint it may hold text that an earlier command prepared and, with --resume, the log
+ * of a run that ended before its first checkpoint. */
 static ch_status check_out(const ch_training_arguments *a, bool checkpoint, ch_error *error) {
   char stranger[64];
   if (checkpoint)
@@ -30,7 +30,7 @@ static ch_status check_out(const ch_training_arguments *a, bool checkpoint, ch_e
                  a->out, stranger);
 }
 
-/* Refuses a new run without a configuration, and an output that exists. */
+/* Fails for a new run without a configuration, and for an output that exists. */
 static ch_status check(const ch_training_arguments *a, ch_error *error) {
   const ch_train_settings *s = &a->settings;
   bool checkpoint = ch_directory_has(a->out, CH_TRAIN_CHECKPOINT);
@@ -42,7 +42,7 @@ static ch_status check(const ch_training_arguments *a, ch_error *error) {
                  s->text.data ? s->text.data : "TEXT", a->out);
 }
 
-/* Records the run: finished, interrupted or failed. */
+/* Records the finished, interrupted or failed run. */
 static void keep(const ch_training_arguments *a, ch_training_view *view, ch_run_recorder *keeper) {
   ch_text command = {0};
   ch_put_command_line("train", ch_training_option_table, a, &command);
@@ -57,7 +57,7 @@ static void keep(const ch_training_arguments *a, ch_training_view *view, ch_run_
   ch_text_free(&command);
 }
 
-/* Replaces the setting at the start of the message by the whole command that continues the run. */
+/* Replaces "{resume} continues" at the end of the message by the command that continues the run. */
 static ch_status say_how_to_continue(const char *out, ch_error *error) {
   const ch_error was = *error;
   if (strcmp(was.setting, "resume") != 0) return was.status;
@@ -65,7 +65,7 @@ static ch_status say_how_to_continue(const char *out, ch_error *error) {
                  was.message, out);
 }
 
-/* Sets *json even if only the trace failed. */
+/* Trains the model. *json is set even if only writing the trace failed. */
 static ch_status train(const ch_training_arguments *a, ch_training_view *view, char **json, ch_error *error) {
   ch_train_settings settings;
   CH_TRY(ch_job_agree(check(a, error), error));
@@ -109,7 +109,7 @@ static ch_status run(const void *given, ch_error *error) {
   CH_TRY(ch_job_agree(kept, error));
   ch_progress_begin(&view.line, leads ? stderr : NULL);
   ch_status status = train(a, &view, &json, error);
-  if (view.began) keep(a, &view, &keeper); /* set in the first process alone */
+  if (view.began) keep(a, &view, &keeper); /* `began` is set only in the first process */
   if (leads) ch_run_recorder_end(&keeper);
   ch_progress_end(&view.line);
   ch_interrupt_release();

@@ -1,5 +1,5 @@
-/* Runs a command: finds it, parses its arguments, runs it, and turns the outcome into an exit status. Everything that
- * all commands share happens here, once: threads, outputs, the job, errors. */
+/* Finds a command, parses its arguments, runs it, and turns the outcome into an exit status. Also handles everything
+ * that all commands share: threads, outputs, the job, errors. */
 #include "cli/command.h"
 
 #include <omp.h>
@@ -26,7 +26,7 @@ static void print_error(const char *command, const char *message) {
   fprintf(stderr, "crosshead%s%s: %s\n", *command ? " " : "", command, message);
 }
 
-/* Lists the names that may follow: after a family's first word, the second words. */
+/* Lists the names of commands or, after a family's first word, the second words. */
 static void list_names(const char *family, const char *names[], int most) {
   size_t skip = family ? strlen(family) + 1 : 0;
   int count = 0;
@@ -55,7 +55,7 @@ static void print_unknown(int argc, char **argv) {
   print_error(family ? family : "", error.message);
 }
 
-/* Applies --threads where it is given: engines read this number when they are created (tensor/team.h). */
+/* Applies --threads if it was given. Engines read this number when they are created (tensor/team.h). */
 static void set_threads(const ch_command *command, const ch_command_line *parsed) {
   for (int i = 0; command->options && command->options[i].name; i++)
     if (strcmp(command->options[i].name, "threads") == 0 && parsed->given[i])
@@ -72,8 +72,7 @@ static void leave(void) {
           ch_invocation.command->name, writes ? "; nothing was written" : "");
 }
 
-/* Runs a command between opening and closing its outputs. With several processes, rank 0 is responsible for
- * them. */
+/* Opens a command's outputs, runs it, and closes them. With several processes, rank 0 opens and closes them. */
 static ch_status run_between_outputs(const ch_command *command, ch_error *error) {
   bool leads = ch_job_leads();
   ch_status status =
@@ -89,7 +88,7 @@ static ch_status run_between_outputs(const ch_command *command, ch_error *error)
   return ch_job_agree(status, error);
 }
 
-/* Returns the exit status; after a signal 128 plus its number, as in shells. */
+/* Returns the exit status. After a signal it is 128 plus the signal's number, as in shells. */
 static int exit_status_of(ch_status status) {
   int number = ch_job_signal(ch_interrupt_number());
   if (status == CH_OK) return EXIT_SUCCESS;
@@ -97,7 +96,7 @@ static int exit_status_of(ch_status status) {
   return status == CH_ERROR_ARGUMENT ? EXIT_USAGE : EXIT_FAILURE;
 }
 
-/* Prints the error. If a job cannot continue what its directory holds, adds the advice to use --force. */
+/* Prints the error. If a job cannot continue in its directory, suggests --force. */
 static void print_failure(const ch_command *command, ch_status status, const ch_error *error) {
   char message[CH_MESSAGE_SIZE + 64];
   bool job = false, names_out = false;
@@ -124,7 +123,7 @@ static int run(const ch_command *command, int argc, char **argv) {
   leads = ch_job_leads();
   if (status != CH_OK && leads) print_failure(command, status, &error);
   int exit_status = exit_status_of(status);
-  /* A launcher may kill all processes when one fails, so they exit together, after the message. */
+  /* a launcher may kill all processes when one fails, so they exit together, after the message */
   ch_job_leave();
   return exit_status;
 }

@@ -30,35 +30,35 @@ typedef struct ch_words {
 typedef enum ch_writes {
   CH_WRITES_NOTHING,
   CH_WRITES_FILE,
-  CH_WRITES_DIRECTORY, /* or one file: written next to its name and renamed when complete */
+  CH_WRITES_DIRECTORY, /* a directory or one file: written next to its path and renamed when complete */
   CH_WRITES_JOB        /* a directory in which a job continues where it was interrupted */
 } ch_writes;
 
-/* The number of names of the command's list in a value. */
+/* The number of names from the command's list in a value. */
 typedef enum ch_lists {
   CH_LISTS_NONE,
   CH_LISTS_ONE,
-  CH_LISTS_SEVERAL /* separated by commas */
+  CH_LISTS_SEVERAL /* one or more names, separated by commas */
 } ch_lists;
 
 /* One long option. Its value is stored in the command's argument struct at `offset`. */
 typedef struct ch_option {
-  const char *name; /* without the dashes; NULL closes a table; "" is a heading whose text is `help` */
+  const char *name; /* name without the dashes; NULL ends a table; "" is a heading whose text is `help` */
   ch_option_type type;
-  size_t offset;              /* offsetof(struct, member) */
-  const char *metavar;        /* what --help shows for the value */
-  const char *default_value;  /* as the user would type it; NULL = NULL/0/false and "not given" */
-  const char *bare;           /* of a text: what the option means without a value; NULL: it needs one */
-  double min, max;            /* inclusive bounds of COUNT and NUMBER; both 0 = any count / any finite number;
-                                 max < min = no upper bound */
-  const char *const *choices; /* NULL-terminated, for CH_OPTION_CHOICE */
-  /* The library's name of the setting, as in its errors, if it differs from the option's with underscores. */
+  size_t offset;             /* offset of the value in the argument struct */
+  const char *metavar;       /* placeholder of the value in --help */
+  const char *default_value; /* default as typed by a user; NULL = NULL/0/false and "not given" */
+  const char *bare;          /* TEXT: value of the option without a value; NULL: it needs a value */
+  /* COUNT, NUMBER: inclusive bounds; both 0 = any count / any finite number; max < min = no upper bound */
+  double min, max;
+  const char *const *choices; /* CHOICE: NULL-terminated */
+  /* The library's name of the setting in errors, if it is not the option's name with underscores; or NULL. */
   const char *setting;
-  const char *help;  /* one sentence */
-  bool required;     /* leaving it out is wrong usage */
-  const char *alias; /* another name that means the same, or NULL */
-  ch_writes writes;  /* of a path: the kind of output */
-  ch_lists lists;    /* the names of the command's list that shells complete */
+  const char *help;  /* one sentence for --help */
+  bool required;     /* true if leaving it out is an error */
+  const char *alias; /* another name of the option, or NULL */
+  ch_writes writes;  /* PATH: kind of output */
+  ch_lists lists;    /* number of names from the command's list in the value, for shell completion */
 } ch_option;
 
 /* Rows of a table. Further members follow the help: .default_value = "16". */
@@ -90,7 +90,7 @@ typedef struct ch_option {
     .help = __VA_ARGS__                                                                                      \
   }
 
-/* Rows that many commands have. The program looks after --force and --threads before a command runs. */
+/* Rows of many commands. The program handles --force and --threads before a command runs. */
 #define CH_FORCE_OPTION(at)                                                                                  \
   CH_FLAG_OPTION("force", at,                                                                                \
                  "Replace an output that exists already. Only outputs of Crosshead and model directories "   \
@@ -102,36 +102,36 @@ typedef struct ch_option {
 
 typedef struct ch_command {
   const char *name; /* "train", or "tokenizer train" for a command of two words */
-  /* "CONFIG", "MODEL [FILE]"; "" for none. Each word is one argument, [X] optional, X... one or more. */
+  /* Positional arguments: "CONFIG", "MODEL [FILE]"; "" for none. [X] is optional, X... is one or more. */
   const char *positional;
-  /* The option that one argument too many probably belongs to, for the message: "data"; NULL: none. */
+  /* Option that a surplus argument probably belongs to, for the error message: "data"; or NULL. */
   const char *meant;
-  const char *summary;     /* one line */
-  const char *description; /* paragraphs for --help and the man page, one line each, "\n\n" between */
+  const char *summary;     /* one line for the list of commands */
+  const char *description; /* paragraphs for --help and the man page, one line each, separated by "\n\n" */
   const char *examples;    /* command lines, one per line */
-  /* A list after the options in --help: its heading, and a function that fills entry `index` (the name as typed, and
-     its meaning) and returns false after the last. Both NULL: none. */
+  /* A list after the options in --help: its heading, and a function that fills entry `index` (the name as typed, its
+     meaning) and returns false after the last. Both NULL: no list. */
   const char *list_title;
   bool (*list)(int index, ch_text *entry, ch_text *meaning);
   const ch_option *options;
-  /* Fills the zeroed argument struct before options are read; NULL: zeros are right. */
+  /* Fills the zeroed argument struct before options are read; NULL: it stays zeroed. */
   void (*defaults)(void *arguments);
-  size_t arguments_size; /* size of the argument struct; its FIRST member is `const char
-                            *positional[CH_POSITIONAL_MAX]`, NULL after the last one */
-  bool over_ranks;       /* several processes of one job may run it together (cli/job.h) */
+  /* Size of the argument struct. Its FIRST member is `const char *positional[CH_POSITIONAL_MAX]`, NULL-terminated. */
+  size_t arguments_size;
+  bool over_ranks; /* true if several processes of one job may run it together (cli/job.h) */
   /* Runs with the filled struct; returns CH_OK or fills *error. CH_ERROR_ARGUMENT gives exit status 2,
      anything else 1. */
   ch_status (*run)(const void *arguments, ch_error *error);
 } ch_command;
-/* The members of a command that are its code. */
+/* The members of a command for its options and its function. */
 #define CH_RUNS(table, type, function) .options = table, .arguments_size = sizeof(type), .run = function
 
 /* All commands, NULL-terminated, in the order --help lists them (cli/commands.c). */
 extern const ch_command *const ch_commands[];
-/* Commands of the build that --help does not list. */
+/* Commands that only the build uses. --help does not list them. */
 extern const ch_command *const ch_hidden_commands[];
 
-/* Returns true if the user gave the option on the command line (not only its default). */
+/* Returns true if the option was given on the command line. */
 bool ch_option_given(const void *arguments, const char *name);
 
 /* Returns the path to write an option's output to. It is renamed to the user's path when the command succeeds. */
@@ -141,11 +141,11 @@ enum { CH_MESSAGE_SIZE = 1400 };
 /* Writes an error's message with the settings that it names spelt as options of the running command; returns `out`. */
 const char *ch_message_of(const ch_error *error, char out[CH_MESSAGE_SIZE]);
 
-/* Returns false once a write to standard output has failed (full disk, closed pipe). A command that streams
- * stops then. */
+/* Returns false once a write to standard output has failed (full disk, closed pipe). Commands that stream then
+ * stop. */
 bool ch_output_alive(void);
 
-/* Parses argv, handles --help/--version, runs, prints errors; returns the process's exit status. */
+/* Parses argv, handles --help and --version, runs the command and prints its error. Returns the exit status. */
 int ch_command_main(int argc, char **argv);
 
 #endif

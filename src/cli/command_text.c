@@ -20,7 +20,7 @@ static void put_word(const char *word, ch_text *text) {
   ch_text_puts(text, "'");
 }
 
-/* Writes 2000000 as 2M, as most people type it. */
+/* Writes 2000000 as 2M and 2000 as 2k. */
 static void put_count(int64_t count, ch_text *text) {
   if (count && count % 1000000 == 0)
     ch_text_printf(text, "%lldM", (long long)(count / 1000000));
@@ -31,7 +31,7 @@ static void put_count(int64_t count, ch_text *text) {
 }
 
 void ch_put_command_line(const char *name, const ch_option *options, const void *arguments, ch_text *text) {
-  const char *const *positional = arguments; /* a command's first member */
+  const char *const *positional = arguments; /* the first member of every argument struct */
   ch_text_printf(text, "crosshead %s", name);
   for (int i = 0; i < CH_POSITIONAL_MAX && positional[i]; i++) {
     ch_text_puts(text, " ");
@@ -42,7 +42,7 @@ void ch_put_command_line(const char *name, const ch_option *options, const void 
     const void *member = (const char *)arguments + o->offset;
     ch_text_printf(text, " --%s", o->name);
     if (o->type == CH_OPTION_FLAG) continue;
-    if (o->bare && strcmp(*(const char *const *)member, o->bare) == 0) continue; /* a text */
+    if (o->bare && strcmp(*(const char *const *)member, o->bare) == 0) continue; /* only a TEXT has `bare` */
     ch_text_puts(text, " ");
     if (o->type == CH_OPTION_COUNT)
       put_count(*(const int64_t *)member, text);

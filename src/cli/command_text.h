@@ -1,10 +1,10 @@
-/* A command with its arguments, as it would be typed. */
+/* A command line as a user would type it. */
 #ifndef CH_CLI_COMMAND_TEXT_H
 #define CH_CLI_COMMAND_TEXT_H
 
 #include "cli/command.h"
 
-/* Appends "crosshead NAME", positional arguments and the options that were given. */
+/* Appends "crosshead NAME", the positional arguments and the given options. */
 void ch_put_command_line(const char *name, const ch_option *options, const void *arguments, ch_text *text);
 
 #endif

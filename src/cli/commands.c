@@ -1,4 +1,4 @@
-/* The registry: every command, in the order --help lists them. Each is defined in cli/cmd_NAME.c. */
+/* The registry: every command, in the order of --help. Command NAME is defined in cli/cmd_NAME.c. */
 #include <string.h>
 
 #include "cli/help.h"
@@ -45,7 +45,7 @@ const ch_command *const ch_commands[] = {
 
 const ch_command *const ch_hidden_commands[] = {&ch_cmd_manual, NULL};
 
-/* Returns how many of argv's words (two, one or none) name a command of `list`. */
+/* Returns the number of argv's words (2, 1 or 0) that name a command of `list`. */
 static int match(const ch_command *const *list, int argc, char **argv, const ch_command **found) {
   int words = 0;
   for (; *list; list++) {

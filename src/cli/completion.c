@@ -3,7 +3,7 @@
 
 #include "cli/help.h"
 
-/* Quotes text for single quotes of a shell; the characters of `extra` also get a backslash. */
+/* Escapes text for single quotes of a shell. The characters in `extra` also get a backslash. */
 static void put_quoted(ch_text *script, const char *text, const char *extra) {
   for (; *text; text++) {
     if (*text == '\'')
@@ -56,7 +56,7 @@ static void put_first_words(ch_text *script) {
     if (opens_word(c)) ch_text_printf(script, "%.*s ", (int)first_word((*c)->name), (*c)->name);
 }
 
-/* Writes the names of the command's list: "gqa[:N]" is gqa, "arc, arc_easy" are two. In zsh a colon ends a
+/* Writes the names of the command's list: "gqa[:N]" is gqa, "arc, arc_easy" are two names. In zsh a colon ends a
  * name, so names with a number are left out there. */
 static void put_listed(ch_text *script, const ch_command *command, bool colons) {
   bool more = true;

@@ -1,4 +1,4 @@
-/* The request to crosshead compress: its arguments, and the settings that they mean. */
+/* The arguments of crosshead compress, and their conversion to settings. */
 #ifndef CH_CLI_COMPRESS_REQUEST_H
 #define CH_CLI_COMPRESS_REQUEST_H
 
@@ -18,10 +18,10 @@ typedef struct ch_compress_arguments {
 
 /* NULL-terminated, in the order of ch_compression. */
 extern const char *const ch_compress_method_names[];
-/* The names of ch_ranks from CH_RANKS_SHARE on, and of ch_error_weighting. */
+/* NULL-terminated: the names of ch_ranks from CH_RANKS_SHARE on, and of ch_error_weighting. */
 extern const char *const ch_compress_rank_names[], *const ch_compress_weighting_names[];
 
-/* Fills the settings. Refuses options of other methods, missing options, and malformed ranges and shares. */
+/* Fills the settings. Fails for options of other methods, missing options, and malformed ranges and shares. */
 ch_status ch_compress_read(const ch_compress_arguments *arguments, ch_compress_settings *settings,
                            ch_error *error);
 

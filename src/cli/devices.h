@@ -4,9 +4,10 @@
 
 #include <crosshead/compare.h>
 
-/* Replaces *device by the list of devices, separated by commas. Each run is trained by `each` of them. "cuda" and "cpu"
-   are repeated; with `all`, "cuda" means all GPUs that PyTorch sees. NULL becomes GPUs, or CPUs if PyTorch sees none.
-   The list is never freed. Errors: fewer GPUs than `each`; a number of devices that is no multiple of `each`. */
+/* Replaces *device by the list of devices, separated by commas. `each` of them train one run. "cuda" and "cpu" are
+   repeated; with `all`, "cuda" means all GPUs that PyTorch sees. If `each` is above 1, NULL becomes GPUs, or CPUs if
+   PyTorch sees no GPU. The list is never freed. Errors: fewer GPUs than `each`; a number of devices that is no
+   multiple of `each`. */
 ch_status ch_devices_name(const char *python, int64_t each, bool all, const char **device, ch_error *error);
 
 /* Forks a process for each group of --ranks-per-run devices with --engine pytorch. Each trains one run at a

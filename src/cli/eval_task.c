@@ -42,7 +42,7 @@ ch_status ch_sample_log_end(ch_sample_log *log, ch_status status, ch_error *erro
 
 /* --- figures ------------------------------------------------------------------------------------------------ */
 
-/* Prints a number and its standard error, if known; null is a number too large for JSON. */
+/* Writes a number and its standard error, if known. null is a number too large for JSON. */
 static void put_figure(const json_t *figures, const char *name, ch_text *text) {
   char key[64];
   snprintf(key, sizeof key, "%s_stderr", name);
@@ -62,7 +62,7 @@ static const char *first_figure(const json_t *object) {
   return "acc";
 }
 
-/* Parts of a task, or several ways to read its answers. */
+/* Writes the figures of the parts of a task, or of several ways to extract its answers. */
 static void put_parts(const json_t *parts, int width, ch_text *text) {
   const char *name;
   json_t *found;

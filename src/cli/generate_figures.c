@@ -1,4 +1,4 @@
-/* Prints rates, ids and ends of generated texts. */
+/* Rates and ids of generated texts, and the callbacks that stop generation. */
 #include "cli/generate_figures.h"
 
 #include "cli/command.h"

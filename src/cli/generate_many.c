@@ -12,10 +12,10 @@
 #include "cli/interrupt.h"
 #include "cli/output.h"
 
-/* The text so far. */
+/* One text, as far as it was generated. */
 typedef struct generated_text {
   const ch_batch_text *asked;
-  const ch_prompt *echoed; /* whose end is still to be put, or NULL */
+  const ch_prompt *echoed; /* prompt whose unfinished end is not written yet, or NULL */
   ch_text text;
   ch_ids ids;
   ch_sampler sampler;
@@ -78,7 +78,7 @@ static void release(batch *b) {
   free(b->texts);
 }
 
-/* --- what is printed ---------------------------------------------------------------------------------------- */
+/* --- printing ----------------------------------------------------------------------------------------------- */
 
 static void print_texts(const batch *b) {
   int64_t samples = b->many->samples;
@@ -161,7 +161,8 @@ static const char *sentence_of(int64_t i, const ch_error *why) {
   return strncmp(why->message, name, (size_t)length) == 0 ? why->message + length : why->message;
 }
 
-/* Reports why some texts are incomplete: the first one with broken logits (`why` has the reason), or a signal. */
+/* Returns the error that made texts incomplete: of the first text that failed (`why` has the message), or a
+   signal. */
 static ch_status judge(const batch *b, const ch_error *why, ch_error *error) {
   int64_t samples = b->many->samples, stopped = sum_up(b).stopped;
   for (int64_t i = 0; i < b->count; i++)

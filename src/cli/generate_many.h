@@ -8,17 +8,17 @@
 
 typedef struct ch_many_texts {
   ch_session *session;
-  int64_t sequences; /* of the session: texts of one batch */
+  int64_t sequences; /* the session's sequences: texts generated at a time */
   const ch_prompts *prompts;
-  int64_t samples;           /* texts of every prompt */
-  uint64_t seed;             /* sample i of a prompt has seed + i */
-  const ch_sampler *sampler; /* the settings of every text's own sampler */
+  int64_t samples;           /* texts per prompt */
+  uint64_t seed;             /* seed of the first sample; sample i of a prompt has seed + i */
+  const ch_sampler *sampler; /* temperature, top_k and top_p of all texts */
   int64_t max_tokens;
   const char *cache_dtype;
   bool echo, json;
 } ch_many_texts;
 
-/* Writes all texts, then prints them and the figures. */
+/* Generates all texts, then prints them and the figures. */
 ch_status ch_generate_many(const ch_many_texts *many, ch_error *error);
 
 #endif

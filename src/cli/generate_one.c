@@ -1,4 +1,4 @@
-/* Generates one text and prints it as it is written. */
+/* Generates one text and prints it token by token. */
 #include "cli/generate_one.h"
 
 #include <stdio.h>
@@ -10,14 +10,14 @@
 #include "cli/interrupt.h"
 #include "cli/output.h"
 
-/* The text and what it said so far. */
+/* One text, as far as it was generated. */
 typedef struct writer {
   const ch_one_text *one;
   ch_batch_text said;
-  bool echoes; /* the end of the prompt is not printed yet */
+  bool echoes; /* true if the unfinished end of the prompt is not printed yet */
   ch_ids ids;
   ch_text text;
-  ch_dictionary_cost dictionary; /* with --keep-dictionary */
+  ch_dictionary_cost dictionary; /* set with --keep-dictionary */
 } writer;
 
 static void show(writer *w, const char *text, size_t size) {
@@ -86,7 +86,7 @@ static ch_status write_text(writer *w, ch_generation_result *result, ch_error *e
 
 /* --- figures ------------------------------------------------------------------------------------------------ */
 
-/* Returns why the text ended, if it ended early. */
+/* Prints the reason if the text ended before --max-tokens. */
 static void print_end(const writer *w, const ch_generation_result *result) {
   if (result->end == CH_END_FULL)
     fprintf(stderr, "stopped: the context of %lld tokens is full\n",
@@ -96,7 +96,7 @@ static void print_end(const writer *w, const ch_generation_result *result) {
   if (result->end == CH_END_TOKEN) fprintf(stderr, "the model ended its text\n");
 }
 
-/* The type in which `info` gives the size of a cache. */
+/* The default cache type of `info`. */
 static const char info_type[] = "bf16";
 
 static void print_figures(const writer *w, const ch_generation_result *result) {
@@ -149,7 +149,7 @@ static ch_status print_json(const writer *w, const ch_generation_result *result,
   return ch_print_json(object, JSON_REAL_PRECISION(6), error);
 }
 
-/* Prints the figures after the text, also after a failure. */
+/* Returns CH_ERROR_INTERRUPTED if a signal stopped the text. */
 static ch_status judge(const ch_generation_result *result, ch_error *error) {
   if (result->end != CH_END_STOPPED || !ch_interrupted()) return CH_OK;
   return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted after %lld %s", (long long)result->tokens,

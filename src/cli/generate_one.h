@@ -12,13 +12,13 @@ typedef struct ch_one_text {
   const ch_prompt *prompt;
   ch_sampler *sampler;
   int64_t max_tokens;
-  uint64_t seed;                   /* of the sampler */
-  const char *cache_dtype, *trace; /* trace: a file's name, or NULL */
+  uint64_t seed;                   /* the sampler's seed */
+  const char *cache_dtype, *trace; /* trace: path of the file to write, or NULL */
   double open_seconds;
   bool keep_dictionary, echo, json;
 } ch_one_text;
 
-/* Writes the text, then the figures. */
+/* Generates and prints the text, then prints the figures. */
 ch_status ch_generate_one(const ch_one_text *one, ch_error *error);
 
 #endif

@@ -6,7 +6,7 @@
 
 enum { WIDTH = 80, OPTION_INDENT = 2, HELP_COLUMN = 26 };
 
-/* Counts the columns of a UTF-8 text, well enough for Latin scripts. */
+/* Returns the number of characters of a UTF-8 text, which are its columns in Latin scripts. */
 static int columns(const char *text, size_t size) {
   int n = 0;
   for (size_t i = 0; i < size; i++) n += ((unsigned char)text[i] & 0xC0) != 0x80;
@@ -36,7 +36,7 @@ static void put_wrapped(ch_text *out, const char *words, int column, int indent)
   ch_text_put(out, "\n", 1);
 }
 
-/* Writes paragraphs separated by empty lines; lines that start with a space are not wrapped. */
+/* Writes paragraphs separated by empty lines. Lines that start with a space are not wrapped. */
 static void put_paragraphs(ch_text *out, const char *text) {
   for (const char *p = text; p && *p;) {
     size_t length = strcspn(p, "\n");

@@ -1,4 +1,4 @@
-/* Help texts, written from the command tables. */
+/* Help texts from the command tables. */
 #ifndef CH_CLI_HELP_H
 #define CH_CLI_HELP_H
 
@@ -9,18 +9,18 @@
 
 void ch_print_program_help(FILE *stream);
 void ch_print_command_help(const ch_command *command, FILE *stream);
-/* Writes help about the commands whose first word is `word` ("tokenizer"). */
+/* Prints help for the commands whose first word is `word` ("tokenizer"). */
 void ch_print_family_help(const char *word, FILE *stream);
 
-/* Finds the command that the first one or two words name. Returns their number, 0 if there is none. */
+/* Finds the command named by the first one or two words. Returns the number of these words, 0 if there is none. */
 int ch_find_command(int argc, char **argv, const ch_command **found);
-/* Returns true if `word` is the first word of commands of two words. */
+/* Returns true if commands of two words begin with `word`. */
 bool ch_is_family(const char *word);
 
-/* Returns the notes after an option's sentence in the help: choices, bounds, default. "" if it has none. */
+/* Appends the notes after an option's sentence in the help: choices, bounds, default. */
 void ch_option_notes(const ch_option *option, ch_text *notes);
 
-/* Write the man page (cli/manual.c) and the completion scripts (cli/completion.c). */
+/* These write the man page (cli/manual.c) and the completion scripts (cli/completion.c). */
 void ch_manual(ch_text *page);
 void ch_completion_bash(ch_text *script);
 void ch_completion_zsh(ch_text *script);

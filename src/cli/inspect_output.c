@@ -1,5 +1,5 @@
-/* Finds out what is at the path of an output. Names decide: a directory with an entry that Crosshead does not write is
- * not Crosshead's, and --force does not delete it. */
+/* Inspects the path of an output. Names decide: --force does not delete a directory with an entry that Crosshead does
+ * not write. */
 #define _GNU_SOURCE
 #include "cli/inspect_output.h"
 
@@ -17,7 +17,7 @@
 
 enum { MOST_DEPTH = 4, OPEN_FILES = 16 };
 
-/* All names in directories that commands write, and in model directories of Hugging Face. */
+/* Names of the files in directories that commands write, and in Hugging Face's model directories. */
 static const char *const known[] = {"config.json",
                                     "model.safetensors",
                                     "model.safetensors.index.json",
@@ -47,10 +47,10 @@ static const char *const known[] = {"config.json",
                                     CH_COMPARE_RESULT,
                                     NULL};
 
-/* The names by which a directory is recognised; the first match decides. */
+/* Files by which a directory is recognised. The first match decides. */
 static const struct {
   const char *name, *what;
-  bool nested; /* has directories of runs */
+  bool nested; /* true if it has directories of runs */
 } marks[] = {{CH_COMPARE_SETTINGS, "a comparison", true},
              {CH_SWEEP_SETTINGS, "a sweep", true},
              {CH_TRAIN_CONTROL_RECORD, "a training run with its control", true},
@@ -73,7 +73,7 @@ static bool is_known(const char *name) {
   return ch_is_one_of(known, name) || is_shard(name) || (end && strcmp(end, ".jinja") == 0);
 }
 
-/* Finds the first unknown entry below `directory`; returns false if there is none. */
+/* Finds the first unknown entry below `directory`. Returns false if there is none. */
 static bool find_stranger(const char *directory, const char *before, int depth, char *stranger, size_t size) {
   DIR *listing = opendir(directory);
   bool found = !listing;
@@ -99,7 +99,7 @@ static bool find_stranger(const char *directory, const char *before, int depth, 
   return found;
 }
 
-/* Recognises the formats that commands write: JSON, safetensors (JSON behind eight bytes), GGUF. */
+/* Recognises the formats that commands write: JSON, safetensors (JSON after eight bytes), GGUF. */
 static void look_at_file(const char *path, ch_occupant *s) {
   char first[9] = {0};
   FILE *file = fopen(path, "rbe");

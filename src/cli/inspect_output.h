@@ -1,4 +1,4 @@
-/* Finds out what exists at the path of an output, and if Crosshead may delete it. */
+/* Inspects the path of an output: its kind, and whether Crosshead may delete it. */
 #ifndef CH_CLI_INSPECT_OUTPUT_H
 #define CH_CLI_INSPECT_OUTPUT_H
 
@@ -13,17 +13,17 @@ typedef enum ch_occupant_kind {
 
 typedef struct ch_occupant {
   ch_occupant_kind kind;
-  /* "a model", "a training run", "a GGUF file"; static. NULL: nothing that Crosshead writes */
+  /* kind of output: "a model", "a training run", "a GGUF file"; static. NULL: nothing that Crosshead writes */
   const char *what;
-  /* The entry that --force does not delete: "notes.txt", the first entry that Crosshead does not write, or "a special
-     file". Empty: all of it may be deleted. */
+  /* reason not to delete it: the first entry that Crosshead does not write, such as "notes.txt", or "a special
+     file". "": everything may be deleted */
   char stranger[96];
 } ch_occupant;
 
 /* Reads names, and the first bytes of a file. Follows a symbolic link. */
 ch_occupant ch_inspect_output(const char *path);
 
-/* Deletes the contents of a directory; does not follow symbolic links. */
+/* Deletes the contents of a directory. Does not follow symbolic links. */
 bool ch_delete_inside(const char *path);
 /* Deletes a file, or a directory with its contents. */
 bool ch_delete_tree(const char *path);

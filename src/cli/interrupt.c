@@ -1,4 +1,4 @@
-/* A flag that a signal handler sets. */
+/* A flag that a signal handler sets, and a thread that ends the program if its work does not end in time. */
 #define _GNU_SOURCE
 #include "cli/interrupt.h"
 
@@ -16,7 +16,7 @@
 enum { STACK = 64 * 1024, SIGNALS = 4 };
 static _Alignas(64) char own_stack[STACK];
 
-/* `timeout` and some shells signal the process and its group: two signals that arrive together count as one. */
+/* `timeout` and some shells signal the process and its group. Signals within this time count as one. */
 static const long long together_ns = 250000000;
 
 static volatile sig_atomic_t interrupted;
@@ -24,7 +24,7 @@ static atomic_llong first_ns;
 static struct sigaction before[SIGNALS];
 static stack_t stack_before;
 static bool watching;
-/* Launchers and Slurm warn by the last two that the time of a job is nearly over. */
+/* Launchers and Slurm send the last two as warnings that the time of a job is nearly over. */
 static const int signals[SIGNALS] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
 static bool is_warning(int number) {
@@ -35,7 +35,7 @@ static bool is_warning(int number) {
 enum { GRACE_NS = 1500000000, SECOND_NS = 1000000000, OWN_STACK = 256 * 1024 };
 static struct {
   pthread_t thread;
-  sem_t woken; /* by the first signal, and by the release */
+  sem_t woken; /* posted by the first signal and by ch_interrupt_release */
   pthread_mutex_t deciding;
   bool running, released;
   void (*leave)(void);
@@ -51,7 +51,7 @@ static void on_signal(int number) {
     interrupted = number;
     if (first && guard.running) sem_post(&guard.woken);
   } else if (!is_warning(number) && now - atomic_load(&first_ns) > together_ns) {
-    /* Takes effect when this handler returns. */
+    /* the signal is delivered when this handler returns */
     signal(number, SIG_DFL);
     raise(number);
   }
@@ -78,7 +78,7 @@ static void *wait_and_leave(void *unused) {
   return NULL;
 }
 
-/* Starts the thread with all signals blocked. If it cannot start, the program ends when its work polls the flag. */
+/* Starts the thread with all signals blocked. Without the thread, the program ends when its work polls the flag. */
 static void start_guard(void) {
   sigset_t all, own;
   pthread_attr_t attributes;
@@ -113,12 +113,12 @@ void ch_interrupt_watch(ch_interrupt_end end) {
   if (end == CH_NOTHING_SAVED) start_guard();
   stack_t stack = {.ss_sp = own_stack, .ss_size = sizeof own_stack};
   sigaltstack(&stack, &stack_before);
-  /* No SA_RESTART: a read that waits returns. */
+  /* without SA_RESTART, a waiting read returns */
   struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
   sigemptyset(&action.sa_mask);
   for (int i = 0; i < SIGNALS; i++) {
     sigaction(signals[i], NULL, &before[i]);
-    if (before[i].sa_handler != SIG_IGN) sigaction(signals[i], &action, NULL); /* nohup stays nohup */
+    if (before[i].sa_handler != SIG_IGN) sigaction(signals[i], &action, NULL); /* respects nohup */
   }
   watching = true;
 }

@@ -1,4 +1,4 @@
-/* Answers the running command's questions about its command line. */
+/* Functions for the running command: its given options, its output paths, the messages of its errors. */
 #include "cli/invocation.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ static bool has_name(const ch_option *option, const char *setting) {
   return option->name[i] == setting[i];
 }
 
-/* Writes the option of a setting. One with that `setting` is preferred to one of the same name. */
+/* Writes the option of a setting. An option with that `setting` takes precedence over one with that name. */
 static void spell_as_option(const char *setting, char *out, size_t size, void *user) {
   const ch_command *command = user;
   const ch_option *found = NULL;

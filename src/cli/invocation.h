@@ -1,4 +1,4 @@
-/* The command line that is being run; the program runs one command in its life. */
+/* The running command and its command line. The program runs one command. */
 #ifndef CH_CLI_INVOCATION_H
 #define CH_CLI_INVOCATION_H
 
@@ -6,7 +6,7 @@
 #include "cli/parse.h"
 
 extern struct ch_invocation {
-  const ch_command *command; /* NULL before and after it runs */
+  const ch_command *command; /* NULL while no command runs */
   ch_command_line parsed;
   ch_destinations outputs;
 } ch_invocation;

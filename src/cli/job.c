@@ -1,5 +1,5 @@
-/* The job of this process: alone, a rank of mpirun, or one of several processes that the program started itself. Rank
- * 0 prints and writes; all agree on the outcome. */
+/* The job of this process: a single process, a rank of mpirun, or one of several processes that the program started.
+ * Rank 0 prints and writes. All ranks agree on the outcome. */
 #define _GNU_SOURCE
 #include "cli/job.h"
 
@@ -16,9 +16,9 @@
 #include "base/error.h"
 
 static ch_rank_group *job;
-static bool joined = true; /* false: a launcher started this process, but it could not join the others */
+static bool joined = true; /* false if a launcher started this process, but it could not join the others */
 
-/* Seconds after which a launcher has ended a job whose first process could not join. */
+/* Seconds within which a launcher ends a job whose first process could not join. */
 enum { LAUNCHER_NOTICES = 2 };
 
 ch_status ch_job_join(ch_error *error) {
@@ -26,7 +26,7 @@ ch_status ch_job_join(ch_error *error) {
   joined = status == CH_OK;
   int rank = ch_ranks_expected_rank();
   if (joined || rank == 0) return status;
-  /* If no process can join, the first has reported it by then. If only this one cannot, it must report it. */
+  /* If no process can join, the first one has reported it by now. Otherwise this process must report it. */
   sleep(LAUNCHER_NOTICES);
   char place[32];
   snprintf(place, sizeof place, "rank %d", rank);

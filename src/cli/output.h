@@ -1,4 +1,4 @@
-/* Standard output that loses nothing silently. */
+/* Standard output, with errors for lost output. */
 #ifndef CH_CLI_OUTPUT_H
 #define CH_CLI_OUTPUT_H
 
@@ -9,13 +9,13 @@
 #include "base/error.h"
 #include "base/text.h"
 
-/* Occupies closed standard descriptors, so that no model file becomes standard output, and lets a vanished
-   reader show as a failed write instead of a signal. */
+/* Opens closed standard descriptors, so that no model file becomes standard output. Ignores SIGPIPE and SIGXFSZ, so
+   that a vanished reader or a file size limit is a failed write. */
 void ch_output_begin(void);
 /* Flushes. Returns false, with the reason, if output was lost. A reader that left early (`| head`) is no failure. */
 bool ch_output_end(char *reason, size_t size);
 
-/* Writes to standard output and remembers the reason of a failure. flush: write at once, so that a reader sees it. */
+/* Writes to standard output and records the reason of a failure. flush: write at once. */
 void ch_output_put(const char *data, size_t size, bool flush);
 /* Returns CH_OK if nothing was lost or the reader left, otherwise CH_ERROR_IO with the reason. */
 ch_status ch_output_check(ch_error *error);
@@ -23,7 +23,7 @@ ch_status ch_output_check(ch_error *error);
 /* Prints a JSON value on a line of its own, with jansson's encoding flags, and releases it. NULL means out of
    memory. */
 ch_status ch_print_json(json_t *value, size_t flags, ch_error *error);
-/* Prints a text and releases it. Fails if memory ran out while it was written. */
+/* Prints a text and releases it. Fails if the text is incomplete because it ran out of memory. */
 ch_status ch_print_text(ch_text *text, ch_error *error);
 
 #endif

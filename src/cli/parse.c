@@ -1,5 +1,5 @@
-/* Parses GNU long options by the table of a command. Wrong values and unknown options get a sentence that says what
- * would be right; getopt_long could name neither the nearest option nor the range. */
+/* Parses GNU long options by the table of a command. Errors name the nearest option or the valid range, which
+ * getopt_long cannot do. */
 #include "cli/parse.h"
 
 #include <stdlib.h>
@@ -30,8 +30,7 @@ static bool has_name(const char *const *names, const char *name) {
   return *names != NULL;
 }
 
-/* Returns what says how GPUs are chosen, for an option with which other programs choose them; NULL for other
-   options. */
+/* Returns a hint about choosing GPUs for options with which other programs choose them, or NULL. */
 static const char *gpu_hint(const char *name, const char *const *own) {
   static const char *const theirs[] = {"cuda",   "device", "devices",  "gpu", "gpus",
                                        "n-gpus", "ngpus",  "num-gpus", NULL};
@@ -166,7 +165,7 @@ static bool is_named(const char *name, const char *word, size_t length) {
   return name && *name && strlen(name) == length && memcmp(name, word, length) == 0;
 }
 
-/* Reads one option, with its value in the same word or the next; sets *used to the number of words. */
+/* Reads one option, whose value is in the same word or the next. *used: the number of words read. */
 static ch_status parse_option(const ch_command *command, int argc, char **argv, ch_command_line *parsed,
                               int *used, ch_error *error) {
   const char *word = argv[0], *equals = strchr(word, '=');
@@ -203,7 +202,7 @@ void ch_positional_count(const ch_command *command, int *least, int *most) {
   }
 }
 
-/* Writes the n-th word of "MODEL [FILE]". */
+/* Writes word n, from 0, of the command's positional arguments ("MODEL [FILE]"). */
 static void positional_name(const ch_command *command, int n, char *name, size_t size) {
   const char *p = command->positional;
   while (n-- > 0) {
@@ -216,7 +215,7 @@ static void positional_name(const ch_command *command, int n, char *name, size_t
   name[length] = 0;
 }
 
-/* Refuses missing required options and positional arguments. */
+/* Fails if required options or positional arguments are missing. */
 static ch_status check_complete(const ch_command *command, const ch_command_line *parsed, int positional,
                                 ch_error *error) {
   int least, most;
@@ -246,7 +245,7 @@ static ch_status set_defaults(const ch_command *command, void *arguments, ch_err
   return CH_OK;
 }
 
-/* Refuses an argument for which the command has no place. */
+/* Fails for an argument that the command does not take. */
 static ch_status unexpected(const ch_command *command, const char *word, int most,
                             const ch_command_line *parsed, ch_error *error) {
   for (int i = 0; command->meant && i < option_count(command); i++)

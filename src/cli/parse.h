@@ -1,4 +1,4 @@
-/* The command line against a command's option table. */
+/* Parses a command line by a command's option table. */
 #ifndef CH_CLI_PARSE_H
 #define CH_CLI_PARSE_H
 
@@ -9,8 +9,8 @@ enum { CH_POSITIONAL_MAX = 4096 };
 /* A parsed command line. `arguments` is the command's struct; release with ch_parsed_free. */
 typedef struct ch_command_line {
   void *arguments;
-  bool *given; /* [options] in table order */
-  bool help;   /* --help was given: nothing else is checked */
+  bool *given; /* [options in the table] true if the option was given */
+  bool help;   /* true if --help was given: nothing else is checked */
 } ch_command_line;
 
 /* Parses the words after the command's name. Every failure is CH_ERROR_ARGUMENT or CH_ERROR_MEMORY. */

@@ -6,7 +6,7 @@
 
 #include <crosshead/common.h>
 
-/* f32, f16, bf16; NULL-terminated, for an option's choices. */
+/* f32, f16, bf16; NULL-terminated, for ch_option.choices. */
 extern const char *const ch_element_type_names[];
 /* Returns the precision of a name, also of "q8_0" and "f64"; CH_PRECISION_DEFAULT for NULL. */
 ch_precision ch_precision_of(const char *name);

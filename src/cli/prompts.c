@@ -46,7 +46,7 @@ ch_status ch_prompts_read_one(const char *text, const char *file, ch_prompts *pr
   ch_status status = read_file(file, &read, error);
   if (status == CH_OK) {
     size_t size = read.size;
-    if (size > 0 && read.data[size - 1] == '\n') size--; /* editors add it */
+    if (size > 0 && read.data[size - 1] == '\n') size--; /* editors append one */
     status = add(prompts, size > 0 ? read.data : "", size, error);
   }
   ch_text_free(&read);
@@ -106,7 +106,7 @@ static ch_status encode(ch_prompt *prompt, const ch_tokenizer *tokenizer, ch_err
                              CH_TEXT_SPECIAL | CH_TEXT_WHOLE, &prompt->ids, error));
   if (prompt->ids.size > 0) return CH_OK;
   int32_t start = ch_tokenizer_bos(tokenizer);
-  if (start < 0) start = ch_tokenizer_eos(tokenizer); /* what follows an end is a beginning */
+  if (start < 0) start = ch_tokenizer_eos(tokenizer); /* a text begins after an end token */
   if (start < 0)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,

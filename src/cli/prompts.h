@@ -9,7 +9,7 @@
 #include "base/text.h"
 
 typedef struct ch_prompt {
-  char *text; /* NULL: none */
+  char *text; /* NULL: a prompt without text */
   size_t size;
   ch_ids ids;
 } ch_prompt;
@@ -26,18 +26,17 @@ ch_status ch_prompts_read_one(const char *text, const char *file, ch_prompts *pr
 /* Reads one prompt per line. In a file whose name ends in .jsonl a line is a JSON string, or an object with
  * the string "prompt" and nothing else. */
 ch_status ch_prompts_read_lines(const char *path, ch_prompts *prompts, ch_error *error);
-/* Tokenizes the prompts; each begins with the tokens that begin a text. */
+/* Tokenizes the prompts. Each begins with the tokens that begin a text. */
 ch_status ch_prompts_encode(ch_prompts *prompts, const ch_tokenizer *tokenizer, ch_error *error);
-/* Tokenizes each prompt as the user's message of a chat, after the system's message if that is not NULL. */
+/* Tokenizes each prompt as the user's message of a chat, after the system's message if `system` is not NULL. */
 ch_status ch_prompts_encode_chat(ch_prompts *prompts, ch_chat *chat, const char *system, ch_error *error);
-/* Returns the number of tokens that a sequence may hold: the requested number, or if that is 0, what the longest prompt
-   and max_tokens can need within the model's context. */
+/* Sets *context, the capacity of a sequence in tokens: `asked` or, if that is 0, the length of the longest prompt
+   plus max_tokens, at most the model's context. Fails if the longest prompt does not fit. */
 ch_status ch_prompts_context(const ch_prompts *prompts, const ch_model *model, int64_t asked,
                              int64_t max_tokens, int64_t *context, ch_error *error);
-/* Appends the prompt's text, U+FFFD for bytes that belong to no character. */
+/* Appends the prompt's text, with U+FFFD for invalid bytes and without an unfinished character at the end. */
 void ch_prompt_echo(const ch_prompt *prompt, ch_text *text);
-/* Appends the bytes that ch_prompt_echo leaves out: an unfinished character at the end, unless the next text completes
-   it. */
+/* Appends the unfinished character that ch_prompt_echo leaves out, unless the generated text completed it. */
 void ch_prompt_echo_rest(const ch_prompt *prompt, bool completed, ch_text *text);
 void ch_prompts_free(ch_prompts *prompts);
 

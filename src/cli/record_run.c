@@ -1,5 +1,5 @@
-/* Records the runs of a command in the file of runs. The run's own files have everything, so an error here is printed
- * and fails nothing. */
+/* Records the runs of a command in the file of runs. The run's own files have everything, so an error is only
+ * printed. */
 #include "cli/record_run.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 static const char nothing[] = "none";
 
-/* Returns the user's choice, --runs before the environment; NULL: none. */
+/* Returns --runs, or else CROSSHEAD_RUNS, or NULL. */
 static const char *wish(const char *requested) {
   if (requested) return requested;
   const char *said = getenv("CROSSHEAD_RUNS");
@@ -30,8 +30,8 @@ ch_status ch_run_recorder_begin(ch_run_recorder *keeper, const char *requested, 
   if (said ? strcmp(said, nothing) == 0 : !output) return CH_OK;
   keeper->path = said ? strdup(said) : ch_runs_beside(output);
   if (!keeper->path) return ch_no_memory(error);
-  if (!ch_is_file(keeper->path) && !ch_is_directory(keeper->path))
-    return CH_OK; /* created with the first run */
+  /* the file is created with the first run */
+  if (!ch_is_file(keeper->path) && !ch_is_directory(keeper->path)) return CH_OK;
   ch_status status = ch_runs_open(keeper->path, CH_RUNS_CREATE, &runs, error);
   ch_runs_close(runs);
   if (status != CH_OK) ch_run_recorder_end(keeper);
@@ -43,7 +43,7 @@ void ch_run_recorder_end(ch_run_recorder *keeper) {
   keeper->path = NULL;
 }
 
-/* Records the training run of a directory, or the figures of an evaluated model. */
+/* Records the figures of an evaluation of `model`, or the training run in `directory` if `model` is NULL. */
 static ch_status keep(const ch_run_recorder *keeper, const char *directory, const ch_model *model,
                       const char *json, const char *name, ch_error *error) {
   ch_runs *runs = NULL;

@@ -8,7 +8,7 @@
 #include "base/progress.h"
 
 typedef struct ch_run_recorder {
-  char *path; /* NULL: nothing is recorded */
+  char *path; /* file of runs; NULL: nothing is recorded */
   ch_run_labels labels;
 } ch_run_recorder;
 
@@ -18,18 +18,19 @@ typedef struct ch_run_recorder {
                  "File in which the run is recorded for `crosshead runs`; none records nothing (default: "   \
                  "CROSSHEAD_RUNS, else runs.sqlite next to --out).")
 
-/* Opens the recorder. `requested` is --runs, or NULL; runs.sqlite next to `output` (--out) is the default,
-   NULL: no default. An existing file that holds no runs is an error. */
+/* Opens the recorder. `requested`: --runs, or NULL. The default is runs.sqlite next to `output` (--out; NULL: no
+   default). An existing file that holds no runs is an error. */
 ch_status ch_run_recorder_begin(ch_run_recorder *keeper, const char *requested, const char *output,
                                 ch_error *error);
 void ch_run_recorder_end(ch_run_recorder *keeper);
 
-/* Records the run of a directory under a name (NULL: the directory's). Errors are printed on the progress line's stream
-   and are no failure: the run's own files have everything. */
+/* Records the run in a directory under a name (NULL: the directory's). An error is only printed, to the stream of the
+   progress line, because the run's own files have everything. */
 void ch_run_recorder_record(const ch_run_recorder *keeper, const char *directory, const char *name,
                             ch_progress_line *line);
 
-/* Records the figures of an evaluation, a JSON object, under a name (the task, or "text"). Errors are no failure. */
+/* Records the figures of an evaluation, a JSON object, under a name (the task, or "text"). An error is only
+   printed. */
 void ch_run_recorder_record_evaluation(const ch_run_recorder *keeper, const ch_model *model, const char *json,
                                        const char *name, ch_progress_line *line);
 
@@ -37,7 +38,7 @@ void ch_run_recorder_record_evaluation(const ch_run_recorder *keeper, const ch_m
    directory. */
 const char *ch_runs_file(const char *requested);
 
-/* The commit that the program was built from; "" when it was not built from a repository. */
+/* The commit that the program was built from, or "" if it was not built from a repository. */
 extern const char ch_build_commit[];
 
 #endif

@@ -4,9 +4,9 @@
 
 #include "base/error.h"
 
-/* Prints results in JSON with the digits of results.json, and releases the text. */
+/* Prints results as JSON with the number format of results.json, and releases the text. */
 ch_status ch_results_print_json(char *json, ch_error *error);
-/* Prints a table of the library, and below it the names of the report's files in OUT (NULL: none). Releases the
+/* Prints a table of the library and, below it, the names of the report's files in `out` (NULL: none). Releases the
    table. */
 ch_status ch_results_print_table(char *table, const char *out, ch_error *error);
 

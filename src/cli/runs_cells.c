@@ -1,3 +1,4 @@
+/* Cells of the tables of runs, and runs as flat JSON objects. */
 #include "cli/runs_cells.h"
 
 #include <stdio.h>
@@ -29,7 +30,7 @@ void ch_put_json_cell(const json_t *value, ch_cell to) {
   free(dump);
 }
 
-/* Adds every member that is no object, with its path: "config.attention.type". */
+/* Adds every member that is not an object under its path: "config.attention.type". */
 static void flatten(const json_t *object, const char *before, json_t *into) {
   const char *key;
   json_t *value;

@@ -10,15 +10,15 @@
 enum { CH_CELL = 96 };
 typedef char ch_cell[CH_CELL];
 
-/* Writes text into a cell. Control characters become '?', and text that is too long ends in "...". */
+/* Writes text into a cell. Control characters become '?'. Text that is too long ends in "...". */
 void ch_put_cell(ch_cell to, const char *text);
 /* Writes a JSON value into a cell; "-" for null. */
 void ch_put_json_cell(const json_t *value, ch_cell to);
 
 /* Converts a run to a JSON object; NULL when out of memory. */
 json_t *ch_run_object(const ch_run_record *run, bool curves);
-/* Lists every member of a run that is not an object, with its path: "config.attention.type". NULL when out of
- * memory. */
+/* Returns an object with every member of a run that is not an object, under its path: "config.attention.type". NULL
+ * when out of memory. */
 json_t *ch_flat_run(const ch_run_record *run);
 
 #endif

@@ -16,7 +16,7 @@ enum { FIXED = 11, MOST_MORE = 4, MOST_WIDTH = 32 };
 enum { ID, FINISHED, KIND, NAME, MECHANISM, SEED, LR, PARAMETERS, TOKENS, LOSS, STATUS };
 static const char *const headings[FIXED] = {"id", "finished",   "kind",   "name", "mechanism", "seed",
                                             "lr", "parameters", "tokens", "loss", "status"};
-/* Columns that tell how a run was set up. */
+/* Columns with settings of a run. */
 static const int settings[] = {KIND, NAME, MECHANISM, SEED, LR, PARAMETERS, TOKENS};
 
 /* The list under construction. */
@@ -24,8 +24,8 @@ typedef struct list {
   const ch_run_list *runs;
   int64_t count;
   ch_cell *rows; /* [count][FIXED] */
-  json_t **flat; /* of runs whose row looks like another's; else NULL */
-  json_t *more;  /* an array of keys: the columns that tell such rows apart */
+  json_t **flat; /* [count] flat objects of runs whose settings look like another's; else NULL */
+  json_t *more;  /* array of keys: columns that distinguish such runs */
   bool with_mechanism;
 } list;
 
@@ -59,9 +59,9 @@ static void put_row(const ch_run_record *run, ch_cell *row) {
   ch_put_cell(row[STATUS], run->status);
 }
 
-/* --- rows that look the same -------------------------------------------------------------------------------- */
+/* --- rows with equal settings ------------------------------------------------------------------------------- */
 
-/* Returns how the run of a row was set up, as text; malloc'd. */
+/* Returns the cells with settings of a row as one text; malloc'd. */
 static char *look_of(ch_cell *row) {
   ch_text text = {0};
   for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
@@ -100,9 +100,9 @@ static json_t *flat_at(list *l, int64_t run) {
   return l->flat[run];
 }
 
-/* Compares every row with the first that looks like it. */
+/* Compares every run with the first run whose row has the same settings. */
 static bool tell_apart(list *l) {
-  json_t *first = json_object(); /* look: the run's place in the list */
+  json_t *first = json_object(); /* settings of a row -> the run's place in the list */
   bool fine = first != NULL;
   for (int64_t i = 0; i < l->count && fine; i++) {
     char *look = look_of(&l->rows[i * FIXED]);
@@ -124,7 +124,7 @@ static bool tell_apart(list *l) {
 
 /* --- the table ---------------------------------------------------------------------------------------------- */
 
-/* Writes the row of `run`, or of the headings if it is negative. */
+/* Writes the row of `run`, or the headings if it is negative. */
 static void put_line(list *l, int64_t run, ch_table *table) {
   ch_cell cell;
   for (int c = 0; c < FIXED; c++)

@@ -22,7 +22,7 @@ void ch_runs_page(const ch_run_record *run, ch_text *text) {
   }
   json_object_foreach(flat, key, value) if (ch_utf8_count(key) > width) width = ch_utf8_count(key);
   json_object_foreach(flat, key, value) {
-    bool whole = json_is_string(value); /* a command may be longer than a cell */
+    bool whole = json_is_string(value); /* texts such as the command may be longer than a cell */
     ch_put_json_cell(value, shown);
     ch_text_printf(text, "%-*s  %s\n", width, key, whole ? json_string_value(value) : shown);
   }

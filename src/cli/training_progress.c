@@ -1,4 +1,4 @@
-/* The messages of crosshead train, during the work and at its end. */
+/* The messages of crosshead train, during training and at its end. */
 #include <math.h>
 #include <stdio.h>
 
@@ -8,7 +8,7 @@
 #include "cli/training.h"
 #include "cli/work.h"
 
-/* Returns the words before a message about the run. */
+/* Returns the prefix of messages about the run. */
 static const char *whose(const ch_training_view *view) {
   return view->start.control ? "control, " : "";
 }
@@ -17,8 +17,7 @@ static const char *unit_of(const ch_training_view *view) {
   return view->start.images ? "images" : "tokens";
 }
 
-/* Returns true after a signal, and announces a large checkpoint: with 12 bytes per parameter, saving it can
- * need a minute. */
+/* A checkpoint has 12 bytes per parameter. Saving a large one can take a minute, so it is announced. */
 bool ch_training_stops(void *context) {
   ch_training_view *view = context;
   const double slow_bytes = 256e6, bytes = 12 * (double)view->start.parameters;
@@ -39,14 +38,14 @@ static void show_step(ch_training_view *view, const ch_train_step *step) {
   double weight = taken < 20 ? 1 / (double)taken : 0.05;
   view->step = step->step;
   view->smooth_loss += weight * (step->loss - view->smooth_loss);
-  /* A first step that compiles says nothing about those that follow. */
+  /* the first step may compile kernels and is then no measure of the others */
   if (view->smooth_seconds > 4 * step->seconds) view->smooth_seconds = step->seconds;
   view->smooth_seconds += weight * (step->seconds - view->smooth_seconds);
   bool last = step->step == step->steps;
   if (!last && !ch_progress_due(&view->line)) return;
   char tokens[32], left[32];
   double rate = (double)(s->batch * s->accumulate * s->sequence) / fmax(view->smooth_seconds, 1e-9);
-  /* The time left counts evaluations and checkpoints too. */
+  /* includes the time of evaluations and checkpoints */
   double a_step = ch_progress_seconds(&view->line) / (double)taken;
   ch_format_duration((double)(step->steps - step->step) * a_step, left, sizeof left);
   ch_progress_show(&view->line, last, "%sstep %lld/%lld  loss %.4f  %s %s/s  lr %.2e%s%s%s", whose(view),
@@ -101,7 +100,7 @@ static void show_start(ch_training_view *view, const ch_train_start *start) {
                     ch_format_count((double)start->bytes, memory, sizeof memory), ranks,
                     (long long)start->steps, ch_plural(start->steps, "step", "steps"),
                     (long long)start->batch, batch, length, unit);
-  ch_progress_begin(&view->line, stderr); /* rates count from here */
+  ch_progress_begin(&view->line, stderr); /* restarts the clock of ch_progress_seconds */
   if (view->resume && !start->resumed && !start->control)
     ch_progress_print(&view->line, "%s has no checkpoint yet: training begins at step 1", view->out);
   if (start->resumed && start->step < start->steps)
@@ -155,7 +154,7 @@ static void put_run(const ch_training_view *view, const json_t *report, ch_text 
                  ch_format_count(ch_json_number_at(report, rate, 0), speed, sizeof speed), unit);
 }
 
-/* Writes a figure of both models and the difference; nothing if one has none. */
+/* Writes a figure of both models and the difference, or nothing if one of them lacks the figure. */
 static void put_difference(const char *name, const char *key, int decimals, const json_t *model,
                            const json_t *control, ch_table *table) {
   double a = ch_json_number_at(model, key, NAN), b = ch_json_number_at(control, key, NAN);

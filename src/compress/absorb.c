@@ -1,8 +1,9 @@
 /* Folds linear knocking (KHA eq. 8) and head mixing (MEA eq. 11) into projections, after shared projections are
  * materialised.
  *
- * A head's rows W_h of a projection, mixed over heads by M and knocked by T, give T (sum over j of M[g, j] W_j) x:
- * another projection. A bias is one more column. Both act before norms and rotations, so nothing else changes. */
+ * A head's rows W_h of a projection, mixed over heads by M and knocked by T, give T (sum over j of M[g, j] W_j) x,
+ * which is another projection. A bias is one more column. Mixing and knocking act before norms and rotations, so
+ * nothing else changes. */
 #include "compress/absorb.h"
 
 #include <stdio.h>
@@ -17,13 +18,13 @@
 enum { NAME = 160 };
 
 typedef struct fold_job {
-  const ch_model *model; /* with every projection a matrix of its own */
+  const ch_model *model; /* model in which every projection is a matrix of its layer */
   ch_absorption *absorbed;
   ch_gemm *gemm;
   ch_error *error;
   unsigned knocked; /* CH_ON_ bits to fold */
-  bool keep_cache;
-  int layer; /* being folded */
+  bool keep_cache;  /* true if mixing stays where folding it would enlarge the cache */
+  int layer;        /* layer being folded */
 } fold_job;
 
 /* --- what folds -------------------------------------------------------------------------------------------------- */
@@ -60,8 +61,8 @@ static bool mixing_folds(const fold_job *f, int layer) {
   return components(c, layer) && !(f->keep_cache && mixing_saves(c, layer));
 }
 
-/* Returns true if the state keeps mixing in some layer: maps of single heads then act on what is mixed from the
- * components. */
+/* Returns true if mixing of the state stays in some layer. Maps of single heads then act on the heads that are mixed
+ * from components. */
 static bool mixing_stays(const fold_job *f, unsigned on) {
   for (int layer = 0; layer < f->model->config.num_hidden_layers; layer++)
     if (ch_mixed_components(&f->model->config, layer, on) && !mixing_folds(f, layer)) return true;
@@ -120,7 +121,7 @@ static void settle_knocking(fold_job *f, ch_config *result) {
   if (!f->absorbed->knocks_left) result->attention.knocking = (ch_knocking){0};
 }
 
-/* Returns true if the config says the same as a model of that type when it is written and read again. */
+/* Returns true if the config, written as a model of that type and read again, is unchanged. */
 static bool expressible(const ch_config *config, const char *type, ch_config *as) {
   ch_config again;
   ch_text json = {0};
@@ -136,7 +137,7 @@ static bool expressible(const ch_config *config, const char *type, ch_config *as
   return same;
 }
 
-/* Families that other programs load come first, our own type last. */
+/* Tries families that other programs load, in the order of `types`. */
 void ch_choose_model_type(ch_config *config) {
   static const char *const types[] = {"llama", "qwen2", "qwen3", "qwen3_moe", "deepseek_v3", "deepseek_v2"};
   ch_config as;
@@ -236,7 +237,7 @@ static ch_status fold_layer(fold_job *f) {
   return CH_OK;
 }
 
-/* Tensors that keep name and shape stay what they are. */
+/* Reuses the original's tensor for every name that remains. */
 static ch_status take_over(fold_job *f) {
   ch_absorption *a = f->absorbed;
   a->tensors = ch_arena_alloc(&a->arena, ((size_t)a->params.count + 1) * sizeof *a->tensors);

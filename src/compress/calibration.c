@@ -1,5 +1,5 @@
-/* Runs a text through a model and sums x x^T over the inputs of linear maps, and how much each block changes the
- * stream. Methods weigh their errors with it. */
+/* Runs a text through a model, sums x x^T over the inputs of linear maps, and measures how much each block changes the
+ * stream. Methods weigh their errors with the results. */
 #include "compress/calibration.h"
 
 #include <math.h>
@@ -11,30 +11,30 @@
 
 /* The input of one or several projections of a layer. */
 typedef struct input {
-  ch_autocorrelation sums; /* the public view; c and mean point into `data` */
-  float *data;             /* [n, n], then [n] */
+  ch_autocorrelation sums; /* public view, whose c and mean point into `data` */
+  float *data;             /* [n, n] sums of x x^T, then [n] sums of x */
   size_t bytes;
 } input;
 
-/* The meaning of an observed node: the number of an input, or of a block. */
+/* The measurements at a node. */
 typedef struct observed_node {
-  int32_t input; /* -1: none, or another node on the same input counts it */
-  int32_t block; /* -1: none; its input is the output of that block */
-  int32_t joins; /* -1: none; it adds that block's attention to the stream */
+  int32_t input; /* number of the input to sum; -1: none, or another node with this input sums it */
+  int32_t block; /* block whose output is the node's input; -1: none */
+  int32_t joins; /* block whose attention the node adds to the stream; -1: none */
 } observed_node;
 
 struct ch_calibration {
-  ch_calibration_options options;         /* while text runs */
-  char (*names)[CH_PROJECTION_NAME_SIZE]; /* [names_count] of the wanted projections */
+  ch_calibration_options options;         /* valid while text runs */
+  char (*names)[CH_PROJECTION_NAME_SIZE]; /* [names_count]: names of the wanted projections */
   int names_count;
   int64_t layers, tokens;
   double loss;
-  int32_t *input_of; /* [layers, projections]: number of the input + 1 */
-  input *inputs;
+  int32_t *input_of; /* [layers, names_count]: number of the input + 1; 0: none */
+  input *inputs;     /* [input_count] */
   int32_t input_count;
-  double *block_sums; /* [layers, D], of the outputs */
+  double *block_sums; /* [layers, D]: sums of the blocks' outputs over tokens */
   double *drift;      /* [layers - 1] */
-  double *squares;    /* [layers, 2] sums of squares: what attention adds, and the stream with it */
+  double *squares;    /* [layers, 2]: sums of squares of the attention's output, and of the stream with it */
   double *shares;     /* [layers] */
 };
 
@@ -43,15 +43,15 @@ typedef struct watch {
   ch_calibration *calibration;
   const ch_model *model;
   ch_text_pass *pass;
-  const ch_graph *graph; /* that `nodes` is about */
+  const ch_graph *graph; /* graph that `nodes` describes */
   observed_node *nodes;  /* [graph->count] */
   ch_error *error;
 } watch;
 
 /* --- which nodes to look at -------------------------------------------------------------------------------------- */
 
-/* Returns the layer and the index of q_proj among the wanted for "model.layers.3.self_attn.q_proj.weight"; -1
- * for other names. */
+/* Returns the index of q_proj among the wanted projections for "model.layers.3.self_attn.q_proj.weight", and sets
+ * *layer; -1 for other names. */
 static int wanted_projection(const ch_calibration *calibration, const char *label, int *layer) {
   int end = 0;
   if (sscanf(label, "model.layers.%d.self_attn.%n", layer, &end) != 1 || !end) return -1;
@@ -114,7 +114,7 @@ static ch_status note_projection(watch *w, const ch_node *node, int layer, int p
     CH_TRY(new_input(calibration, ch_node_columns(node->in[0]), w->error));
     *slot = calibration->input_count;
   }
-  bool counted = false; /* by another node of this graph */
+  bool counted = false; /* true if another node of this graph counts the input */
   for (int i = 0; i < w->graph->count; i++) counted |= w->nodes[i].input == *slot - 1;
   if (!counted) w->nodes[node->id].input = *slot - 1;
   return CH_OK;
@@ -147,11 +147,11 @@ static ch_status look_through(watch *w, const ch_graph *graph) {
 
 /* --- sums -------------------------------------------------------------------------------------------------------- */
 
-/* The sums that the data of a batch is added to. */
+/* The sums to which the data of a batch is added. */
 typedef struct destination {
   watch *watch;
-  input *input;    /* or NULL */
-  double *doubles; /* or NULL: [columns], of rows of floats */
+  input *input;    /* destination of products, or NULL */
+  double *doubles; /* [columns]: destination of rows or squares, or NULL */
   int64_t columns;
 } destination;
 

@@ -1,23 +1,23 @@
-/* Calibration: what the inputs of projections look like on a text, and how blocks change the words they would say. */
+/* Calibration on a text: the autocorrelation of projections' inputs, and the change of the predicted tokens from block
+ * to block. */
 #ifndef CH_COMPRESS_CALIBRATION_H
 #define CH_COMPRESS_CALIBRATION_H
 
 #include "compress/text_pass.h"
 
 typedef struct ch_calibration_options {
-  /* [projection_count] full names of those whose inputs are wanted: "q_proj" */
-  const char *const *projections;
+  const char *const *projections; /* [projection_count]: names, such as "q_proj", of projections to observe */
   int projection_count;
-  bool drift;     /* ch_calibration_drift and ch_calibration_shares are wanted */
-  int64_t window; /* ch_text_pass_options' */
-  ch_compress_step *step;
-  void *context;
-  ch_rank_group *ranks; /* ch_text_pass_options' */
+  bool drift;             /* true to measure ch_calibration_drift and ch_calibration_shares */
+  int64_t window;         /* window as in ch_text_pass_options */
+  ch_compress_step *step; /* progress callback, or NULL */
+  void *context;          /* context of `step` */
+  ch_rank_group *ranks;   /* ranks as in ch_text_pass_options */
 } ch_calibration_options;
 
 /* Runs tokens [count] through the model, once. Its projections must be matrices of their layers
  * (CH_MATERIALISE_DENSE). Memory: n^2 floats for every distinct input (q, k and v of a layer share theirs) of width
- * n. All ranks have the whole calibration, with the bits that one process has. */
+ * n. All ranks receive the whole calibration, bit-identical to that of one process. */
 ch_status ch_calibrate(const ch_model *model, const int32_t *tokens, int64_t count,
                        const ch_calibration_options *options, ch_calibration **calibration, ch_error *error);
 void ch_calibration_free(ch_calibration *calibration);

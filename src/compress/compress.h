@@ -16,7 +16,7 @@ typedef struct ch_autocorrelation {
   const float *mean; /* E[x] [n], for projections with a bias */
 } ch_autocorrelation;
 
-typedef struct ch_calibration ch_calibration; /* calibration.h makes it */
+typedef struct ch_calibration ch_calibration; /* created by ch_calibrate (calibration.h) */
 /* Returns the autocorrelation of the input of `projection` ("q_proj") in `layer`; NULL if it was not
  * requested. */
 const ch_autocorrelation *ch_calibration_of(const ch_calibration *calibration, int layer,
@@ -29,65 +29,66 @@ const double *ch_calibration_drift(const ch_calibration *calibration);
  * Measured together with the drift; NULL without. */
 const double *ch_calibration_shares(const ch_calibration *calibration);
 
-/* Called before and after each piece of work; done and total count in one unit. Not CH_OK stops the method
-   with it. */
+/* Called before and after each piece of work; done and total have one unit. A status other than CH_OK stops the method,
+   which returns it. */
 typedef ch_status ch_compress_step(void *context, const char *what, double done, double total,
                                    ch_error *error);
 
 typedef struct ch_compress_options {
-  const int64_t *component_heads; /* mea: [layers] h' of each; 0 or G leaves a layer as it is */
-  double ratio;          /* of the attention parameters to remove, inside (0, 1); 0: no limit, all is exact */
-  int64_t before;        /* attention parameters that the ratio is of; 0: those of the model */
+  const int64_t *component_heads; /* mea: [layers] h' of each layer; 0 or G leaves a layer unchanged */
+  double ratio; /* share of attention parameters to remove, inside (0, 1); 0: no limit, the result is exact */
+  int64_t before;        /* attention parameters that the ratio refers to; 0: those of the model */
   int64_t groups, atoms; /* masa: groups of layers, and atoms of each; 0: chosen by the error */
   int64_t group_size;    /* basis sharing: adjacent layers that share a basis */
   ch_ranks ranks;
-  /* errors count as they are, |(W' - W) R|^2: in the atoms of masa and where ranks are searched */
+  /* true if errors count as |(W' - W) R|^2 without weights: in the atoms of masa, and where ranks are searched */
   bool unweighted;
-  const char *const *keep; /* [keep_count] full names of projections to leave alone: "o_proj" */
+  const char *const *keep; /* [keep_count]: names of projections to leave alone, such as "o_proj" */
   int keep_count;
-  ch_dtype dtype;         /* of the new matrices: CH_F32, CH_F16 or CH_BF16 */
-  ch_compress_step *step; /* or NULL */
-  void *context;          /* of step */
+  ch_dtype dtype;         /* type of the new matrices: CH_F32, CH_F16 or CH_BF16 */
+  ch_compress_step *step; /* progress callback, or NULL */
+  void *context;          /* context of `step` */
 } ch_compress_options;
 
-/* One matrix, before and after. What several matrices share is counted in the totals alone. */
+/* One matrix, before and after. Parameters that several matrices share count in the totals only. */
 typedef struct ch_compressed_matrix {
   int layer;
   char projection[CH_PROJECTION_NAME_SIZE];
-  int64_t before, after; /* its own parameters: coefficients and factors, without shared atoms */
-  int64_t rank;          /* of its factors or residual; 0: it has none */
+  int64_t before, after; /* parameters: of the matrix; of its coefficients and factors, without shared ones */
+  int64_t rank;          /* rank of its factors or residual, or h' for mea; 0: none */
   double error;          /* |W' - W| / |W|, Frobenius */
-  /* |(W' - W) R| / |W R| with E[x x^T] = R R^T: of its outputs; -1 without calibration */
+  /* error of outputs, |(W' - W) R| / |W R| with E[x x^T] = R R^T; -1 without calibration */
   double whitened_error;
 } ch_compressed_matrix;
 
 typedef struct ch_compressed_model {
-  ch_materialised_model model;    /* its tensors may be in the old model's memory, which must outlive it */
+  /* new model; unchanged tensors are in the old model's memory, which must outlive it */
+  ch_materialised_model model;
   ch_compressed_matrix *matrices; /* [matrix_count], by layer, then projection */
   int matrix_count;
   int64_t before, after; /* attention parameters as `info` counts them; after <= (1 - ratio) before */
-  int64_t shared;        /* of them atoms, and bases of several layers */
-  int64_t groups, atoms; /* masa, basis sharing: of layers; masa: of all dictionaries */
+  int64_t shared;        /* parameters of atoms, and of bases of several layers */
+  int64_t groups, atoms; /* groups of layers of masa and basis sharing; atoms of all dictionaries of masa */
 } ch_compressed_model;
 
 void ch_compressed_free(ch_compressed_model *compressed);
 
-/* Makes `config`, a copy of the model's, one of our own models': what methods then change is written there. */
+/* Changes `config`, a copy of the model's, to our own model type, which can express the changes of all methods. */
 void ch_compressed_config(ch_config *config);
 
-/* A method: calibration may be NULL where the method can do without. */
+/* A method. calibration may be NULL if the method does not need it. */
 typedef ch_status ch_compress_method(const ch_model *model, const ch_calibration *calibration,
                                      const ch_compress_options *options, ch_compressed_model *compressed,
                                      ch_error *error);
 
-/* virtual_heads.c: fewer key and value heads, mixed (MEA eqs. 23, 36-38): matrices are those of keys and values;
- * `rank` is h'. With calibration it is their outputs that lose least. */
+/* mea.c: fewer key and value heads, mixed (MEA eqs. 23, 36-38). The matrices are those of keys and values; `rank` is
+ * h'. With calibration, the error of their outputs is minimised. */
 ch_compress_method ch_compress_mea;
-/* matrix_pca.c: atoms of groups of layers and whitened residuals (MASA); without calibration nothing is whitened, and
-   groups are of equal size. Where ranks are not searched, all groups and projections have one number of atoms. */
+/* matrix_pca.c: atoms of groups of layers and whitened residuals (MASA). Without calibration nothing is whitened, and
+   groups have equal sizes. If ranks are not searched, all groups and projections have one number of atoms. */
 ch_compress_method ch_compress_masa;
-/* svd_methods.c: truncated SVD of every matrix: of W R (needs calibration), and of W (never looks at it). Basis
- * sharing: of the matrices of adjacent layers above each other, whose first factor they then share (needs
+/* svd_methods.c: truncated SVD of every matrix: of W R (svd_llm, needs calibration), or of W (svd, ignores it).
+ * Basis sharing: SVD of the stacked matrices of adjacent layers, which then share the first factor (needs
  * calibration). */
 ch_compress_method ch_compress_svd_llm, ch_compress_svd, ch_compress_basis_sharing;
 

@@ -5,9 +5,9 @@
 
 #include "compress/truncation.h"
 
-/* Returns how much an error counts. An output's error enters the stream as it is. A value's is averaged over
- * the positions that are attended to. Those of queries and keys pass the softmax, and a key's affects all
- * queries. Measured (docs/shrink-a-model.md). */
+/* Returns how much an error counts; the factors are measured (docs/shrink-a-model.md). An output's error enters the
+ * stream directly. A value's error is averaged over the positions that are attended to. Errors of queries and keys pass
+ * the softmax, and a key's error affects all queries. */
 static double importance_of(const char *projection) {
   if (strcmp(projection, "o_proj") == 0) return 3;
   return strcmp(projection, "k_proj") == 0 ? 2 : 1;

@@ -1,4 +1,4 @@
-/* The weight of a matrix' error among those of all matrices, when ranks and atoms are searched. */
+/* The weight of a matrix' error relative to others in a search for ranks and atoms. */
 #ifndef CH_COMPRESS_ERROR_WEIGHTS_H
 #define CH_COMPRESS_ERROR_WEIGHTS_H
 

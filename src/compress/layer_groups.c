@@ -1,5 +1,5 @@
-/* Cuts layers into groups that share atoms, by dynamic programming over where a group ends: the cut with the least
- * drift of the stream within groups. */
+/* Cuts layers into groups that share atoms, with the least drift of the stream within groups, by dynamic programming
+ * over the ends of groups. */
 #include "compress/layer_groups.h"
 
 #include <math.h>
@@ -15,10 +15,10 @@ static void equal_groups(int layers, int groups, uint16_t spans[][2]) {
   }
 }
 
-/* The least of cutting layers 0 ... end - 1 into g groups, and where the last of them begins. */
+/* The best cut of layers 0 ... end - 1 into g groups. */
 typedef struct cut {
-  double drift;
-  int largest, begins;
+  double drift;        /* sum of drift within groups */
+  int largest, begins; /* layers of the largest group; first layer of the last group */
 } cut;
 
 static bool better(const cut *a, const cut *b) {

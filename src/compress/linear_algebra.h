@@ -12,10 +12,10 @@
  * ldb and n. */
 void ch_multiply(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const double *a,
                  int64_t lda, const double *b, int64_t ldb, double *c, bool accumulate);
-/* Adds X X^T of X [n, k] to C [n, n]; all of C is filled. */
+/* Adds X X^T of X [n, k] to a symmetric C [n, n]. */
 void ch_multiply_self(int64_t n, int64_t k, const double *x, double *c);
-/* Eigenvalues [n] of a symmetric matrix, the largest first; a [n, n] becomes its eigenvectors, one per row in
-   that order, or is destroyed if they are not wanted. */
+/* Computes the eigenvalues [n] of a symmetric matrix, the largest first. With `vectors`, a [n, n] becomes its
+   eigenvectors, one per row in that order; else it is destroyed. */
 ch_status ch_eigen(int64_t n, double *a, double *values, bool vectors, ch_error *error);
 /* Computes the lower R [n, n], zeros above, with A = R R^T. A singular A gets a ridge on its diagonal,
  * relative to the diagonal's mean. *ridge receives it, 0 if there was none. */

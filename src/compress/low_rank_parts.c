@@ -1,4 +1,4 @@
-/* Factors of one matrix, and what they cost in accuracy. */
+/* Factors of one matrix, and their errors. */
 #include "compress/low_rank_parts.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ static ch_status store(const char *name, int64_t count, double *values, ch_compr
   return ch_compressed_get(compressed, name, 0, count, values, error);
 }
 
-/* Stores b [count out, rank], layer by layer. */
+/* Stores b [count * out, rank], layer by layer. */
 static ch_status store_second(const ch_matrix *const *matrices, int count, const char *stem, int64_t rank,
                               double *b, ch_compressed_model *compressed, ch_error *error) {
   for (int l = 0; l < count; l++) {

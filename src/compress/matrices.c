@@ -1,4 +1,4 @@
-/* Listing what can be compressed; laying out what comes of it. */
+/* Lists the matrices to compress, and lays out the tensors of the new model. */
 #include "compress/matrices.h"
 
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 
 enum { PIECE = 4096, ALIGNMENT = 64 };
 
-/* --- what there is ----------------------------------------------------------------------------------------------- */
+/* --- matrices to compress ---------------------------------------------------------------------------------------- */
 
 static bool names(const char *const *list, int count, const char *name) {
   for (int i = 0; i < count; i++)
@@ -86,17 +86,16 @@ static ch_status fill_matrices(const ch_model *model, const ch_compress_options 
   list->rows = calloc((size_t)(shapes.count * model->config.num_hidden_layers) + 1, sizeof *list->rows);
   if (!list->rows) return ch_no_memory(error);
   for (int i = 0; i < shapes.count; i++)
+    /* A projection with fewer matrices than layers is shared by groups of layers. */
     if (!names(options->keep, options->keep_count, shapes.rows[i].name) &&
-        shapes.rows[i].layers ==
-            model->config.num_hidden_layers) /* fewer: layers of a group share it already */
+        shapes.rows[i].layers == model->config.num_hidden_layers)
       add_matrices(model, shapes.rows[i].name, list);
   if (!list->count)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "every projection of %s is in {keep}, so nothing remains to compress", model->directory);
   qsort(list->rows, (size_t)list->count, sizeof *list->rows, by_layer);
   list->budget = (int64_t)((1 - options->ratio) * (double)list->before + 1e-6) - list->others;
-  if (options->ratio == 0)
-    list->budget = INT64_MAX / 4; /* nothing need go: to see that nothing is lost then */
+  if (options->ratio == 0) list->budget = INT64_MAX / 4; /* no limit, so the result is exact */
   return check_budget(list, options, model->directory, error);
 }
 
@@ -148,7 +147,7 @@ void ch_matrix_read(const ch_model *model, const ch_matrix *matrix, int64_t firs
                       (size_t)count * size);
 }
 
-/* --- what becomes of it ------------------------------------------------------------------------------------------ */
+/* --- the new model ----------------------------------------------------------------------------------------------- */
 
 void ch_shape_list_add(ch_shape_list *list, int rank, int64_t first, const char *format, ...) {
   if (list->known.count == list->capacity) {

@@ -6,24 +6,24 @@
 #include "compress/compress.h"
 
 typedef struct ch_matrix {
-  int layer, row; /* its tensor in the model's parameter table */
+  int layer, row; /* row: index of its tensor in the model's parameter table */
   char name[CH_PROJECTION_NAME_SIZE];
   int64_t out, in;
 } ch_matrix;
 
 typedef struct ch_matrices {
-  ch_matrix *rows; /* by layer, then as the layer has them */
+  ch_matrix *rows; /* [count], by layer, then in the order of the layer's tensors */
   int count;
-  char names[CH_MAX_PROJECTIONS][CH_PROJECTION_NAME_SIZE]; /* of the projections among them */
+  char names[CH_MAX_PROJECTIONS][CH_PROJECTION_NAME_SIZE]; /* [name_count]: names of the listed projections */
   int name_count;
-  int64_t before; /* attention parameters that the ratio is of, */
-  int64_t others; /* those of the model that stay as they are, */
-  int64_t budget; /* and those that what becomes of `rows` may have for options->ratio */
+  int64_t before; /* attention parameters that the ratio refers to */
+  int64_t others; /* attention parameters of the model that are not compressed */
+  int64_t budget; /* parameters that the compressed `rows` may have for options->ratio */
 } ch_matrices;
 
-/* Lists every projection that options->keep does not name. Fails if the model has shared projections or
- * residuals (materialise them first), if a name is none of the model's, if nothing is left or the ratio is
- * out of reach. */
+/* Lists the matrices of every projection that options->keep does not name. Fails if the model has shared projections
+ * or residuals (materialise them first), if it has no projection of a name, if nothing is left, or if the ratio is out
+ * of reach. */
 ch_status ch_matrices_list(const ch_model *model, const ch_compress_options *options, ch_matrices *matrices,
                            ch_error *error);
 void ch_matrices_free(ch_matrices *matrices);
@@ -34,30 +34,30 @@ double ch_matrix_work(const ch_matrix *matrix);
 void ch_matrix_read(const ch_model *model, const ch_matrix *matrix, int64_t first, int64_t count,
                     double *values);
 
-/* Shapes that the new model's tensors will have where its configuration does not say them: the rank of the tensor,
- * and its first dimension. Names are copied. */
+/* Shapes of the new model's tensors that its configuration does not determine: the number of dimensions, and the
+ * first of them. Names are copied. */
 typedef struct ch_shape_list {
   ch_known_shapes known;
   int64_t capacity;
   ch_arena arena;
-  bool failed; /* memory ran out */
+  bool failed; /* true if memory ran out */
 } ch_shape_list;
 
 void ch_shape_list_add(ch_shape_list *list, int rank, int64_t first, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void ch_shape_list_free(ch_shape_list *list);
 
-/* Begins the new model: `config` (its model_type and what our own configs do not have are set here), tensors of other
-   shapes in `shapes`, which it sorts. Tensors of the old one's names are reused; memory is allocated for all others. */
+/* Begins the new model with `config`, whose model_type it sets, and the shapes in `shapes`, which it sorts. Tensors
+   whose names the old model has are reused; memory is allocated for all others. */
 ch_status ch_compressed_begin(const ch_model *model, const ch_config *config, ch_shape_list *shapes,
                               const ch_compress_options *options, ch_compressed_model *compressed,
                               ch_error *error);
-/* Writes elements of a tensor, rounded to its type, from element `first` on; and reads them back. */
+/* Writes elements of a tensor, rounded to its type, from element `first` on. ch_compressed_get reads them back. */
 ch_status ch_compressed_put(ch_compressed_model *compressed, const char *name, int64_t first, int64_t count,
                             const double *values, ch_error *error);
 ch_status ch_compressed_get(const ch_compressed_model *compressed, const char *name, int64_t first,
                             int64_t count, double *values, ch_error *error);
-/* Counts, once all is written. */
+/* Counts the parameters of the finished model. */
 ch_status ch_compressed_end(const ch_matrices *matrices, ch_compressed_model *compressed, ch_error *error);
 
 #endif

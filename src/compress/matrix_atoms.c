@@ -1,5 +1,4 @@
-/* Atoms by the Gram matrix; matrices are read in pieces of all of them at once, so that one of them never needs to be
- * whole in memory, in addition to the others. */
+/* Atoms by the Gram matrix. All matrices are read together, piece by piece, so that they are never whole in memory. */
 #include "compress/matrix_atoms.h"
 
 #include <math.h>
@@ -11,7 +10,7 @@
 
 enum { PIECE = 1 << 14 }; /* elements of each matrix that are read at a time */
 
-/* Elements first ... first + n - 1 of all matrices, [count, n]. */
+/* Reads elements first ... first + n - 1 of all matrices, [count, n]. */
 static void read_piece(const ch_model *model, const ch_matrix *const *matrices, int count, int64_t first,
                        int64_t n, double *piece) {
   for (int l = 0; l < count; l++) ch_matrix_read(model, matrices[l], first, n, piece + l * n);
@@ -36,8 +35,8 @@ ch_status ch_gram_of_matrices(const ch_model *model, const ch_matrix *const *mat
   return CH_OK;
 }
 
-/* Computes w with mean square 1. None is below a thousandth of the largest, because coefficients are divided
- * by them. */
+/* Computes weights w with mean square 1. None is below a thousandth of the largest, because coefficients are divided
+ * by weights. */
 static void find_weights(int count, const double *squares, double *weights) {
   double most = 0, sum = 0;
   for (int l = 0; l < count; l++) most = fmax(most, squares[l]);

@@ -1,5 +1,5 @@
-/* Divides a budget of parameters among matrices: each unit of rank goes where it lowers the error most. Singular
- * values fall, so the greedy choice is the best for the parameters spent. */
+/* Divides a budget of parameters among matrices: each unit of rank goes to the matrix whose error it lowers most per
+ * parameter. Singular values fall, so the greedy choice is the best for the parameters spent. */
 #include "compress/matrix_ranks.h"
 
 #include <math.h>
@@ -97,8 +97,8 @@ int64_t ch_proportional_ranks(ch_ranked_matrix *matrices, const double *parts, i
 
 /* --- choices ------------------------------------------------------------------------------------------------------ */
 
-/* Returns the cost of a choice and the error that remains, at a price per parameter: every unit of rank that is worth
-   its price is taken. */
+/* Returns the error that remains, and sets *cost, if a choice takes every unit of rank that is worth its price per
+   parameter. */
 static double priced(const ch_ranked_choice *choice, int members, double price, int64_t *cost) {
   double error = 0;
   *cost = choice->cost;
@@ -115,7 +115,7 @@ static double priced(const ch_ranked_choice *choice, int members, double price, 
   return error;
 }
 
-/* Chooses the cheapest rank of every family at that price. Returns the total cost. */
+/* Chooses for every family the choice with the least error plus price times cost. Returns the total cost. */
 static int64_t choose_at(ch_ranked_family *families, int count, double price) {
   int64_t sum = 0;
   for (int f = 0; f < count; f++) {
@@ -159,7 +159,7 @@ static double rank(const ch_ranked_family *families, int count, int64_t budget, 
   return ch_error_left(members, all);
 }
 
-/* Finds the lowest price at which the budget is enough. Returns false if there is none. */
+/* Finds the lowest price at which the budget suffices, and makes the choices at it. Returns false if there is none. */
 static bool settle_price(ch_ranked_family *families, int count, int64_t budget) {
   double low = 0, high = 0;
   for (int f = 0; f < count; f++)
@@ -169,14 +169,14 @@ static bool settle_price(ch_ranked_family *families, int count, int64_t budget) 
         for (int64_t r = 0; r < m->most; r++) high += m->weight * m->values[r];
       }
   if (!(high > 0) || choose_at(families, count, high) > budget) return false;
-  for (int i = 0; i < 200 && high - low > 1e-9 * high;
-       i++) { /* in the logarithm, once there is a lower end */
+  /* Bisects the logarithm of the price once there is a lower end. */
+  for (int i = 0; i < 200 && high - low > 1e-9 * high; i++) {
     double price = low > 0 ? sqrt(low * high) : high / 1024;
     if (choose_at(families, count, price) > budget)
       low = price;
     else
       high = price;
-    if (low == 0 && high < 1e-300) break; /* there is enough for everything */
+    if (low == 0 && high < 1e-300) break; /* the budget suffices for everything */
   }
   return choose_at(families, count, high) <= budget;
 }

@@ -1,5 +1,5 @@
 /* The method mea: layers' keys and values become virtual heads (virtual_heads.c), which the model mixes back when it
- * reads them. All other tensors stay in place. */
+ * reads them. All other tensors are unchanged. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +17,8 @@ typedef struct work {
   const ch_calibration *calibration;
   const ch_compress_options *options;
   ch_compressed_model *compressed;
-  unsigned states; /* CH_ON_ bits */
-  char *place;     /* in compressed->model.data */
+  unsigned states; /* CH_ON_ bits of the states that have virtual heads */
+  char *place;     /* free memory in compressed->model.data */
   ch_error *error;
 } work;
 

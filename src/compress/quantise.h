@@ -5,11 +5,11 @@
 
 #include "infer/model.h"
 
-/* The result of the choice, in bytes of the files' tensors. */
+/* The result of the choice. */
 typedef struct ch_quantised_sizes {
-  double before, after;
-  int64_t in_blocks, fallen_back,
-      left; /* matrices in the requested type; as Q8_0 or F16 because their rows are not whole blocks; unchanged */
+  double before, after; /* bytes of the files' tensors */
+  /* matrices: in the requested type; as Q8_0 or F16 because rows are not whole blocks; unchanged */
+  int64_t in_blocks, fallen_back, left;
 } ch_quantised_sizes;
 
 /* Returns the type of a tensor that is stored as `stored`, by the rule of ch_quantise_types, and counts it in
@@ -18,10 +18,10 @@ ch_dtype ch_quantised_type(const ch_param *row, ch_dtype stored, ch_dtype dtype,
                            ch_quantised_sizes *sizes);
 
 /* Fills dtypes [model->params.count]: `dtype` (CH_Q8_0 ... CH_Q6_K, CH_F16 or CH_BF16) for matrices that
-   inference reads block-quantised (ch_param); if a row is not a whole number of blocks, Q8_0; if that does
-   not divide it either, F16. With `keep_embedding` the embedding and the LM head stay as they are. All else
-   keeps its type. CH_ERROR_CONFIG if the model's matrices are composed of parts that layers share, or are
-   block-quantised already: they would be rounded twice. */
+   inference reads block-quantised (ch_param). If a row is not a whole number of blocks, the type is Q8_0, or F16 if
+   Q8_0 does not divide it either. With `keep_embedding` the embedding and the LM head keep their types, as do all
+   other tensors. Fails with CH_ERROR_CONFIG if the model's matrices are composed of parts that layers share, or are
+   block-quantised already, because they would be rounded twice. */
 ch_status ch_quantise_types(const ch_model *model, ch_dtype dtype, bool keep_embedding, ch_dtype *dtypes,
                             ch_quantised_sizes *sizes, ch_error *error);
 

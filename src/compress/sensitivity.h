@@ -8,23 +8,23 @@
 enum { CH_MAX_HEAD_CHOICES = 128 };
 
 typedef struct ch_sensitivity {
-  int64_t layers, groups;             /* G */
-  int64_t first, last;                /* layers that were looked at */
-  int64_t heads[CH_MAX_HEAD_CHOICES]; /* h' that were tried, ascending */
-  int choices;                        /* how many */
-  double loss;                        /* of the model as it is */
-  double *change;                     /* [layers, choices]: loss with that layer compressed, less `loss` */
-  int64_t tokens;                     /* of the text */
+  int64_t layers, groups;             /* groups: key-value heads G of a layer */
+  int64_t first, last;                /* first and last tried layer */
+  int64_t heads[CH_MAX_HEAD_CHOICES]; /* [choices]: tried h', ascending */
+  int choices;                        /* number of tried h' */
+  double loss;                        /* loss of the unchanged model */
+  double *change; /* [layers, choices]: loss with only that layer compressed, minus `loss` */
+  int64_t tokens; /* predicted tokens of the text */
 } ch_sensitivity;
 
 typedef struct ch_sensitivity_options {
-  int64_t first, last;  /* layers to look at */
-  const int64_t *heads; /* [choices] h' to try, ascending, each below G */
+  int64_t first, last;  /* first and last layer to try */
+  const int64_t *heads; /* [choices]: h' to try, ascending, each below G */
   int choices;
-  int64_t window; /* ch_text_pass_options' */
-  ch_compress_step *step;
-  void *context;
-  ch_rank_group *ranks; /* ch_text_pass_options' */
+  int64_t window;         /* window as in ch_text_pass_options */
+  ch_compress_step *step; /* progress callback, or NULL */
+  void *context;          /* context of `step` */
+  ch_rank_group *ranks;   /* ranks as in ch_text_pass_options */
 } ch_sensitivity_options;
 
 /* Measures how sensitive layers are to fewer heads. calibration may be NULL; if given, errors of outputs

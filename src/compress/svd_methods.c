@@ -1,4 +1,4 @@
-/* SVD-LLM, plain SVD and Basis Sharing: every matrix W_l = B_l A_l, of a rank that the budget leaves to it.
+/* SVD-LLM, plain SVD and Basis Sharing: every matrix becomes W_l = B_l A_l, of a rank within the budget.
  *
  * In Basis Sharing (Wang et al., ICLR 2025, arXiv 2410.03765) the matrices of n adjacent layers are stacked, [n out,
  * in], and go through one whitened truncated SVD: with the mean of the layers' E[x x^T] = R R^T, U S V^T of the stack
@@ -15,23 +15,23 @@
 typedef struct family {
   int group, count;
   const ch_matrix **members; /* [count], by layer */
-  int64_t rows, in;          /* of the stack */
+  int64_t rows, in;          /* rows and columns of the stack */
 } family;
 
 typedef struct work {
   const ch_model *model;
-  const ch_calibration *calibration; /* NULL: plain */
+  const ch_calibration *calibration; /* calibration; NULL: plain SVD */
   const ch_compress_options *options;
   ch_compressed_model *compressed;
   ch_error *error;
-  int64_t group_size; /* 0: nothing is shared */
+  int64_t group_size; /* layers that share a basis; 0: nothing is shared */
   ch_matrices list;
   const ch_matrix **members; /* [list.count], family after family */
   family *families;          /* [family_count] */
   int family_count;
   ch_ranked_matrix *ranks; /* [family_count] */
-  double *matrix;          /* room for the largest stack */
-  double done, total;      /* of the work */
+  double *matrix;          /* memory for the largest stack */
+  double done, total;      /* progress, in units of ch_matrix_work */
 } work;
 
 /* --- families ---------------------------------------------------------------------------------------------------- */
@@ -97,8 +97,8 @@ static ch_status inputs_of(const work *w, const ch_matrix *m, const ch_autocorre
                  m->layer);
 }
 
-/* Computes the mean of E[x x^T] over the family's layers, as the paper's stacked X has it. *c is NULL without
- * calibration; *own holds what was allocated, or NULL. */
+/* Computes the mean of E[x x^T] over the family's layers, as for the paper's stacked X. *c is NULL without
+ * calibration. *own receives memory that the caller frees, or NULL. */
 static ch_status inputs_of_family(const work *w, const family *f, ch_autocorrelation *sum, float **own,
                                   const ch_autocorrelation **c) {
   *own = NULL;
@@ -149,7 +149,7 @@ static ch_status measure_family(work *w, const family *f, ch_ranked_matrix *rank
   return status;
 }
 
-/* Gives each factor the one rank that it needs, then the remaining ones where they reduce the error most. */
+/* Gives each family rank 1, then the remaining units of rank to the families whose error they reduce most. */
 static ch_status search_ranks(work *w) {
   int64_t left = w->list.budget;
   for (int f = 0; f < w->family_count; f++) {

@@ -1,7 +1,7 @@
 /* Windows in batches of one shape, and a smaller last batch, through planned passes that end in the loss.
  *
- * Ranks go in step: in each round rank r runs the r-th of the next batches. Where fewer batches are left than ranks,
- * the others run the last one too, and their results are discarded. So all ranks reach the same nodes in the same
+ * Ranks proceed in rounds: in each, rank r runs the r-th of the next batches. If fewer batches than ranks are left, the
+ * other ranks run the last one too, and their results are discarded. So all ranks reach the same nodes in the same
  * order. */
 #include "compress/text_pass.h"
 
@@ -12,25 +12,24 @@
 #include "ranks/shared.h"
 #include "text/hash.h"
 
-enum { COLLECTOR_TAG = 16 }; /* and one for each rank */
+enum { COLLECTOR_TAG = 16 }; /* first message tag; each rank has one */
 enum { BATCH_ROWS = 2048, MOST_WINDOW = 1024 };
 
 struct ch_text_pass {
   const ch_model *model;
   const int32_t *text;
   ch_text_pass_options options;
-  int64_t length, windows, sequences; /* of a window, of the text, of a batch */
+  int64_t length, windows, sequences; /* tokens of a window; windows of the text; windows of a batch */
   ch_engine engine;
-  ch_runner *runner, *last;  /* of a whole batch; of the last one, where it is smaller */
+  ch_runner *runner, *last;  /* runners of a whole batch, and of a smaller last batch or NULL */
   int32_t *tokens, *targets; /* [sequences, length] */
-  uint64_t hash;             /* of what must be the same on all ranks */
-  ch_shared_work shared;     /* while windows run */
+  uint64_t hash;             /* hash of the text and the window, which must be equal on all ranks */
+  ch_shared_work shared;     /* valid while windows run */
   ch_collector collector;
-  int64_t first, count,
-      at;       /* windows of the round, of those the ones that run here, and the first of these */
-  int givers;   /* batches of the round */
-  double share; /* of the round that is done */
-  double sum;   /* rank 0: of losses */
+  int64_t first, count, at; /* first window of the round; windows of this rank's batch, and its first one */
+  int givers;               /* batches of the round */
+  double share;             /* finished share of the round */
+  double sum;               /* rank 0: sum of losses */
 };
 
 static int64_t window_of(const ch_config *config, int64_t asked) {
@@ -140,7 +139,7 @@ ch_status ch_text_pass_agree(ch_text_pass *pass, ch_status status, ch_error *err
 
 /* --- running ---------------------------------------------------------------------------------------------------- */
 
-/* Reports progress: `share` of the current round. Every rank reports the progress of all. */
+/* Reports progress: `share` of the current round is done. Every rank reports the progress of all. */
 static ch_status told(ch_text_pass *pass, double share, ch_error *error) {
   const ch_text_pass_options *o = &pass->options;
   int64_t left = pass->windows - pass->first, round = pass->sequences * ranks_of(pass);
@@ -182,7 +181,7 @@ static ch_status run_batch(ch_text_pass *pass, ch_runner_call *call, ch_error *e
    model needs minutes. */
 typedef struct onlooker {
   ch_text_pass *pass;
-  const ch_observer *observer; /* or NULL */
+  const ch_observer *observer; /* the caller's observer, or NULL */
   ch_error *error;
 } onlooker;
 

@@ -48,7 +48,7 @@ static ch_status square_by_rows(int64_t out, int64_t in, const double *m, const 
   double *product = times_autocorrelation(out, in, m, c);
   if (!product) return ch_no_memory(error);
   ch_multiply(false, true, out, out, in, product, in, m, in, square, false);
-  for (int64_t i = 0; i < out; i++) /* what rounding makes of symmetry */
+  for (int64_t i = 0; i < out; i++) /* makes the rounded product symmetric */
     for (int64_t j = 0; j < i; j++)
       square[i * out + j] = square[j * out + i] = (square[i * out + j] + square[j * out + i]) / 2;
   free(product);
@@ -120,8 +120,8 @@ void ch_truncation_factors(const ch_truncation *t, const double *m, int64_t rank
     ch_multiply(false, false, rank, t->in, t->out, t->vectors, t->most, m, t->in, a, false);
     return;
   }
-  ch_multiply(false, true, t->out, rank, t->in, t->whitened, t->in, t->vectors, t->most, b,
-              false); /* M R V */
+  /* b = M R V */
+  ch_multiply(false, true, t->out, rank, t->in, t->whitened, t->in, t->vectors, t->most, b, false);
   memcpy(a, t->vectors, (size_t)(rank * t->in) * sizeof *a);
   if (t->r) ch_divide_by_factor(rank, t->in, t->r, a);
 }

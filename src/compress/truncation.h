@@ -1,18 +1,17 @@
-/* The best matrices of low rank: |(M - b a) R| is least for E[x x^T] = R R^T, the error of M's outputs.
+/* The best approximation of low rank: it minimises |(M - b a) R|, the error of M's outputs, with E[x x^T] = R R^T.
  *
- * That is the truncated SVD of M R = U S V^T, multiplied by R^-1. U comes from the eigenvectors of M E[x x^T] M^T, and
- * b = U, a = U^T M needs no R at all; where M is taller than wide the smaller matrix R^T M^T M R gives V instead. */
+ * It is the truncated SVD of M R = U S V^T, multiplied by R^-1. U comes from the eigenvectors of M E[x x^T] M^T, and
+ * b = U, a = U^T M needs no R at all. If M is taller than wide, the smaller matrix R^T M^T M R gives V instead. */
 #ifndef CH_COMPRESS_TRUNCATION_H
 #define CH_COMPRESS_TRUNCATION_H
 
 #include "compress/compress.h"
 
 typedef struct ch_truncation {
-  int64_t out, in, most; /* most: the full rank, min(out, in) */
-  /* [most] squared singular values of M R, the largest first: the error that each rank removes */
-  double *values;
-  double *vectors;      /* [most, most] U^T or V^T; NULL unless requested */
-  double *whitened, *r; /* M R [out, in] and R [in, in] of tall matrices, else NULL */
+  int64_t out, in, most; /* rows, columns and full rank, min(out, in) */
+  double *values;  /* [most]: squared singular values of M R, the errors that units of rank remove; falling */
+  double *vectors; /* [most, most]: U^T or V^T; NULL unless requested */
+  double *whitened, *r; /* M R [out, in] and R [in, in] of tall matrices; else NULL */
   double error;         /* |M R|^2 */
 } ch_truncation;
 

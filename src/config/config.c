@@ -1,4 +1,4 @@
-/* Answers questions about a configuration from its members alone, without files and without mechanisms. */
+/* Functions of a configuration's members alone: they read no files and know no mechanisms. */
 #include "config/config.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 
 static const char vision_type[] = "crosshead_vit";
 
-/* Returns true for models of images. Hugging Face's "vit" becomes our own type only after reading. */
+/* Hugging Face's "vit" becomes Crosshead's own type only after reading. */
 bool ch_config_is_vision(const ch_config *config) {
   return strcmp(config->model_type, vision_type) == 0 || strcmp(config->model_type, "vit") == 0;
 }

@@ -17,7 +17,7 @@ static size_t slot_of(const ch_params *params, const char *name) {
   return slot;
 }
 
-/* Makes room for one row more, with the index at most half full. */
+/* Makes room for one more row. The index stays at most half full. */
 static bool reserve_row(ch_params *params) {
   if (params->count < params->capacity) return true;
   int capacity = params->capacity ? params->capacity * 2 : 64;
@@ -44,7 +44,7 @@ static char *format_name(ch_arena *arena, const char *format, va_list args) {
   return name;
 }
 
-/* Appends `row` under the formatted name; a name that is already there is a mistake of the declarer. */
+/* Appends `row` under the formatted name. A name that exists already is an error of the caller. */
 static int append(ch_params *params, ch_param row, const char *format, va_list args) {
   char *name = params->failed ? NULL : format_name(&params->arena, format, args);
   if (!name || !reserve_row(params) || params->index[slot_of(params, name)]) {

@@ -1,14 +1,13 @@
-/* Hidden matrices start with the gain 1, whatever their shape, and learn at a rate that falls with their
- * inputs, so that a step changes what they do by the same share at every width (Yang, Simon & Bernstein
- * 2023). What is added to the residual stream is in the unit of the embeddings that the stream begins with,
- * and starts smaller the more layers add to it. */
+/* Hidden matrices of any shape start with gain 1. Their learning rate falls with the number of inputs, so that a
+ * step changes their outputs by the same share at every width (Yang, Simon & Bernstein 2023). Additions to the
+ * residual stream are scaled to the embeddings that it begins with, and start smaller the more layers there are. */
 #include "config/spectral.h"
 
 #include <math.h>
 
 #include "base/text.h"
 
-/* On three texts nearly as good as each mechanism's own best (bench/measurements.md). */
+/* On three texts it is nearly as good as the best rate of each mechanism (bench/measurements.md). */
 const double ch_spectral_rate = 4e-3;
 
 /* The width at which a hidden matrix learns at the run's own rate. */
@@ -16,24 +15,24 @@ static const double base_width = 128;
 /* The standard deviation of embeddings at the base width, times the square root of that width. A smaller one
    lets logits start nearer to zero, a larger one keeps tokens apart. */
 static const double embedding_scale = 0.5;
-/* Rates relative to those of hidden matrices of the base width. Rows of embeddings have few gradients each,
-   and logits have as many rows to learn as there are tokens. */
+/* Rates relative to those of hidden matrices of the base width. Each row of an embedding gets few gradients, and
+   logits have one row per token to learn. */
 static const double embedding_rate = 8, table_rate = 4, residual_rate = 0.5;
-/* The rate of each of two matrices that are multiplied: a step changes the product through both. */
+/* The rate of each of two factors of a product. A step changes the product through both. */
 static const double factor_rate = 0.70710678118654752440;
-/* The rate of matrices followed by a LayerNorm that divides their scale out, relative to other hidden
-   matrices. While they grow, a step of the same size turns them less. */
+/* The rate of matrices before a LayerNorm, which divides their scale out, relative to other hidden matrices. As
+   they grow, a step of the same size changes their direction less. */
 static const double normed_rate = 2;
 
-/* Returns the spread of embeddings, with which the residual stream begins. If they also compute the logits, a
-   token's own logit starts at about width * spread, whatever token follows. 1 / width gives every width the
-   same start. With 1 / sqrt(width), wide models would begin by predicting that every token is repeated. */
+/* Returns the standard deviation of embeddings, with which the residual stream begins. If they also compute the
+   logits, a token's own logit starts at about width * std, whatever token follows. 1 / width gives every width
+   the same start. With 1 / sqrt(width), wide models would begin by predicting that every token is repeated. */
 static double unit_of(double width) {
   return embedding_scale * sqrt(base_width) / width;
 }
 
-/* Returns true for the matrices before EG-MLA's LayerNorm: it norms the product of the expanded latents and
-   the gate. */
+/* Returns true for the matrices before EG-MLA's LayerNorm, which norms the product of the expanded latents and the
+   gate. */
 static bool is_normed(const ch_config *config, const ch_param *row) {
   const ch_attention_config *a = &config->attention;
   if (!a->gate_embedding_dim || !a->gate_norm || a->gate_op != CH_GATE_MULTIPLY) return false;
@@ -51,7 +50,7 @@ static void parametrise(const ch_config *config, const ch_params *params, ch_par
     row->std = 1 / (sqrt(inputs) * (row->input_scale > 0 ? row->input_scale : 1));
     row->lr_factor = product * base_width / inputs;
     break;
-  case CH_PARAM_GATE: /* it and its tables keep their declared start */
+  case CH_PARAM_GATE: /* the matrix and its tables keep their declared std */
     row->lr_factor = product * base_width / inputs;
     break;
   case CH_PARAM_RESIDUAL:
@@ -80,7 +79,7 @@ static void parametrise(const ch_config *config, const ch_params *params, ch_par
   case CH_PARAM_VECTOR:
     break;
   case CH_PARAM_COEFFICIENT_MLP:
-    /* Coefficients then move by about the run's rate, as those without a network do. */
+    /* coefficients then change by about the run's rate, as without a network */
     row->lr_factor = 1 / inputs;
     break;
   }

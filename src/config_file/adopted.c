@@ -1,5 +1,5 @@
-/* Translates the configuration of a Hugging Face family into our own keys. families.c is for families that
-   are read by their own keys. */
+/* Translates the configuration of an adopted Hugging Face family into Crosshead's keys. families.c reads the
+   families that keep their own keys. */
 #include "config_file/adopted_family.h"
 
 #include <math.h>
@@ -124,7 +124,7 @@ bool ch_config_turns_by_layer(const char *model_type) {
 
 /* --- keys under other names ----------------------------------------------------------------------------- */
 
-/* Copies a value over the family's default. null removes the default, so that our own rule applies. */
+/* Copies a value over the family's default. null removes the default, so that Crosshead's default applies. */
 static void take(const json_t *root, const char *theirs, json_t *ours, const char *name) {
   json_t *value = json_object_get(root, theirs);
   if (!value) return;
@@ -160,7 +160,7 @@ static void take_id(const json_t *root, const char *name, json_t *ours) {
   if (id >= 0 && id < words) json_object_set(ours, name, value);
 }
 
-/* Theirs, and ours in networks with a gate and without. */
+/* Hugging Face's name of an activation, and Crosshead's names in networks with a gate and without. */
 static const struct {
   const char *theirs, *gated, *plain;
 } activations[] = {{"silu", "silu", NULL},
@@ -209,9 +209,9 @@ static bool is_type(const json_t *rope, const char *type) {
   return strcmp(given ? given : "default", type) == 0;
 }
 
-/* Finds the rotation of layers without a window in families that have one per type of layer:
-   rope_parameters.full_attention, overridden by the keys of rope_scaling. Other members of rope_parameters
-   have no effect in transformers. */
+/* Finds the rotation of layers without a window in families with one rotation per type of layer. It is
+   rope_parameters.full_attention, overridden by the keys of rope_scaling. Other members of rope_parameters have no
+   effect in transformers. */
 static ch_status rope_of_full_layers(const json_t *root, const char *where, json_t **rope, ch_error *error) {
   json_t *parameters = json_object_get(root, "rope_parameters"),
          *scaling = json_object_get(root, "rope_scaling"),
@@ -229,7 +229,8 @@ static ch_status rope_of_full_layers(const json_t *root, const char *where, json
   return CH_OK;
 }
 
-/* Reads rope_parameters, or rope_scaling of older files, where theta and share are keys next to it. */
+/* Reads rope_parameters, or rope_scaling of older files, which have rope_theta and partial_rotary_factor at the top
+   level. */
 static void take_rope(const json_t *root, const json_t *rope, const ch_adopted_family *of, json_t *ours) {
   if (of->partial_rotary_factor) {
     json_object_set_new(ours, "partial_rotary_factor", json_real(of->partial_rotary_factor));
@@ -239,7 +240,7 @@ static void take_rope(const json_t *root, const json_t *rope, const ch_adopted_f
   if (!json_is_object(rope)) return;
   take(rope, "rope_theta", ours, "rope_theta");
   if (of->partial_rotary_factor) take(rope, "partial_rotary_factor", ours, "partial_rotary_factor");
-  json_object_del(ours, "rope_scaling"); /* the family's own, which the file's replaces */
+  json_object_del(ours, "rope_scaling"); /* the file's replaces the family's default */
   if (is_type(rope, "default")) return;
   json_t *scaling = json_copy((json_t *)rope);
   json_object_del(scaling, "rope_theta");
@@ -264,7 +265,7 @@ static bool slides_in(const json_t *root, const ch_adopted_family *of, const jso
   return every > 0 && (layer + 1) % every != 0;
 }
 
-/* Counts the layers that have a window (or have none). */
+/* Counts the layers with a window (`sliding`) or without one. */
 static int64_t count_sliding(const json_t *root, const ch_adopted_family *of, const json_t *ours,
                              bool sliding) {
   int64_t layers = 0, count = 0;
@@ -303,7 +304,7 @@ static ch_status check_types(const json_t *root, int64_t layers, const char *whe
       where, (long long)layers);
 }
 
-/* Reads the rotation of layers with a window: by their own base, and without the scaling of the others. */
+/* Reads the rotation of layers with a window. They have their own base, and not the scaling of the others. */
 static ch_status take_local_rope(const json_t *root, const ch_adopted_family *of, const char *where,
                                  json_t *ours, ch_error *error) {
   const json_t *given = json_object_get(json_object_get(root, "rope_parameters"), "sliding_attention");
@@ -340,7 +341,7 @@ static ch_status take_local_rope(const json_t *root, const ch_adopted_family *of
                                                       : "rope_local_base_freq");
 }
 
-/* Returns the window of the layers that slide, or 0 if none does. */
+/* Returns the length of the sliding window, or 0 if no layer has one. */
 static int64_t window_of(const json_t *root, const ch_adopted_family *of, const json_t *ours) {
   const json_t *given = json_object_get(root, "sliding_window");
   int64_t window = given ? 0 : of->window;
@@ -352,7 +353,7 @@ static int64_t window_of(const json_t *root, const ch_adopted_family *of, const 
   return window < INT32_MAX ? window : 0;
 }
 
-/* Reads the window and the layers that have it: all, or those that the family's keys say. */
+/* Reads the window and the layers that have it: all layers, or those selected by the family's keys. */
 static ch_status take_window(const json_t *root, const ch_adopted_family *of, const json_t *ours,
                              const char *where, ch_config *config, ch_error *error) {
   bool listed = json_is_array(json_object_get(root, "layer_types")) && count_sliding(root, of, ours, true),
@@ -376,7 +377,7 @@ static ch_status take_window(const json_t *root, const ch_adopted_family *of, co
 
 /* --- families ------------------------------------------------------------------------------------------- */
 
-/* Fails because a key has another value than `needed`. */
+/* Fails with a message that a key has another value than `needed`. */
 static ch_status refuse(const json_t *root, const char *key, const char *needed, const char *where,
                         ch_error *error) {
   char shown[80];
@@ -384,8 +385,8 @@ static ch_status refuse(const json_t *root, const char *key, const char *needed,
                  ch_json_show(json_object_get(root, key), shown, sizeof shown), needed);
 }
 
-/* Reads phi3. "su" and "yarn" are older names of longrope here. Its original context is outside that object,
-   and takes precedence there. */
+/* Reads phi3. "su" and "yarn" are older names of longrope here. An original context outside the rope_scaling object
+   takes precedence. */
 static ch_status read_phi3(const json_t *root, const char *where, json_t *ours, ch_error *error) {
   json_t *scaling = json_object_get(ours, "rope_scaling");
   (void)where, (void)error;
@@ -400,8 +401,8 @@ static ch_status read_phi3(const json_t *root, const char *where, json_t *ours, 
   return CH_OK;
 }
 
-/* Reads smollm3. no_rope_layers has a 0 for a layer without rotation; without the list, every fourth layer
-   has none. */
+/* Reads smollm3. no_rope_layers has a 0 for a layer without rotation. Without the list, every fourth layer has
+   none. */
 static ch_status read_smollm3(const json_t *root, const char *where, json_t *ours, ch_error *error) {
   const json_t *list = json_object_get(root, "no_rope_layers"),
                *given = json_object_get(root, "no_rope_layer_interval");
@@ -452,7 +453,7 @@ static ch_status read_stablelm(const json_t *root, const char *where, json_t *ou
              : CH_OK;
 }
 
-/* Reads experts. Every layer has them, and their weights add up to 1. `moe` has the class's defaults. */
+/* Reads experts. Every layer has them, and their weights add up to 1. `moe` holds the class's defaults. */
 static ch_status read_experts(const json_t *root, const char *where, json_t *moe, json_t *ours,
                               ch_error *error) {
   int64_t active = 0;
@@ -485,7 +486,7 @@ static ch_status read_gpt_oss(const json_t *root, const char *where, json_t *our
                       ours, error);
 }
 
-/* Reads the square roots of widths that Gemma multiplies by. */
+/* Reads Gemma's scales: the square roots of query_pre_attn_scalar and hidden_size. */
 static ch_status read_gemma(const json_t *root, const char *where, json_t *ours, ch_error *error) {
   const json_t *given = json_object_get(root, "query_pre_attn_scalar");
   double scalar = given ? json_number_value(given) : 256,
@@ -499,14 +500,14 @@ static ch_status read_gemma(const json_t *root, const char *where, json_t *ours,
   return CH_OK;
 }
 
-/* --- all of it ------------------------------------------------------------------------------------------ */
+/* --- the whole file ------------------------------------------------------------------------------------- */
 
-/* Returns true for a value that is there and neither null nor an object. */
+/* Returns true for a value that exists and is neither null nor an object. */
 static bool is_no_rotation(const json_t *value) {
   return value && !json_is_null(value) && !json_is_object(value);
 }
 
-/* Checks the keys of every family whose values matter, and refuses those that cannot be expressed. */
+/* Checks keys that all families have. Fails for values that Crosshead cannot express. */
 static ch_status check_forms(const json_t *root, const char *where, ch_error *error) {
   static const char *const scalings[] = {"rope_parameters", "rope_scaling"};
   const json_t *window = json_object_get(root, "sliding_window"), *given = NULL;

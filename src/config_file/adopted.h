@@ -1,5 +1,5 @@
-/* Hugging Face families that become models of our own: what is special about them is a key that our
- * configurations have too. Their files keep their own names of tensors (io/tensor_layout.h). */
+/* Hugging Face families that are read as Crosshead models, because Crosshead's configuration has keys for all of
+ * their features. Their files keep the family's names of tensors (io/tensor_layout.h). */
 #ifndef CH_CONFIG_FILE_ADOPTED_H
 #define CH_CONFIG_FILE_ADOPTED_H
 
@@ -8,13 +8,13 @@
 
 /* Returns true if the table has a family of this "model_type". */
 bool ch_config_is_adopted(const char *model_type);
-/* Returns true if the layers with a window of a "model_type" turn otherwise than the others. */
+/* Returns true if the layers with a window of a "model_type" may have another rotation than the others. */
 bool ch_config_turns_by_layer(const char *model_type);
-/* Reads a config.json of config->model_type, one of them: the result has model_type "crosshead" and the
-   family as its `layout`. Unknown keys are ignored, as in other families' files. */
+/* Reads a config.json of config->model_type, an adopted family. The result has model_type "crosshead" and the
+   family as its `layout`. Unknown keys are ignored. */
 ch_status ch_config_adopt(const json_t *root, const char *where, ch_config *config, ch_error *error);
-/* Returns the family, one of them, whose config.json can express one of our own configurations; NULL if there
-   is none. json: that config.json, or NULL; the caller releases it with ch_text_free. */
+/* Returns the adopted family whose config.json can express a Crosshead configuration, or NULL if there is none.
+   json, if not NULL, receives that config.json; release it with ch_text_free. */
 const char *ch_config_spell_adopted(const ch_config *config, ch_text *json);
 
 #endif

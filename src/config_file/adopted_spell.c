@@ -1,5 +1,5 @@
-/* Our own configurations in the words of Hugging Face families: adopted.c the other way round. What is
- * written is read again and compared, so a family says all of the model or it is not that family's. */
+/* Writes Crosshead configurations as config.json of Hugging Face families: the inverse of adopted.c. The result is
+ * read again and compared. A family is used only if its file describes the whole model. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,8 +15,8 @@ typedef struct spelled_config {
 
 /* --- keys ----------------------------------------------------------------------------------------------- */
 
-/* Returns the value of a key that our own file leaves out: its default; null if that means none and must
-   override a family's default. */
+/* Returns the value of a key that Crosshead's file leaves out: its default. If that means none, returns null, which
+   overrides a family's default. */
 static json_t *left_out(const ch_config *config, const char *name) {
   for (int i = 0; i < ch_config_key_count; i++) {
     const ch_config_key *key = &ch_config_keys[i];
@@ -35,7 +35,7 @@ static void give(const spelled_config *w, const char *name, const char *key) {
   json_object_set_new(w->theirs, key, value ? json_deep_copy(value) : left_out(w->config, name));
 }
 
-/* Returns true if one of the family's keys is ours of that name. */
+/* Returns true if the family has another name for Crosshead's key `name`. */
 static bool renames(const ch_adopted_family *of, const char *name) {
   size_t size = strlen(name);
   for (const char *at = of->keys; (at = strstr(at, name)); at += size)
@@ -43,8 +43,8 @@ static bool renames(const ch_adopted_family *of, const char *name) {
   return false;
 }
 
-/* Writes the keys of a list of "theirs" or "theirs=ours". If two of theirs correspond to one of ours, both
-   are written. */
+/* Writes the keys of a list of "theirs" or "theirs=ours". If two keys of the family correspond to one of
+   Crosshead's, both are written. */
 static void give_all(const spelled_config *w, const char *keys, bool usual) {
   while (*keys) {
     char key[64], name[64];
@@ -89,7 +89,7 @@ static void give_window(const ch_config *config, const ch_adopted_family *of, js
   json_object_set_new(theirs, "layer_types", types);
 }
 
-/* --- all of it ------------------------------------------------------------------------------------------ */
+/* --- the whole file ------------------------------------------------------------------------------------- */
 
 static json_t *spelled(const ch_config *config, const json_t *ours, const ch_adopted_family *of) {
   json_t *theirs = json_pack("{s:[s], s:s, s:n}", "architectures", of->architecture, "model_type", of->name,
@@ -108,7 +108,7 @@ static json_t *spelled(const ch_config *config, const json_t *ours, const ch_ado
   return theirs;
 }
 
-/* Reads what was written; true: it is the same model. */
+/* Reads the written file. Returns true if it gives the same configuration. */
 static bool says_the_same(const char *json, const ch_config *config) {
   ch_config again;
   if (ch_config_parse(json, "", &again, NULL) != CH_OK) return false;
@@ -136,7 +136,7 @@ const char *ch_config_spell_adopted(const ch_config *config, ch_text *json) {
   json_t *ours = NULL;
   const char *name = NULL;
   if (strcmp(config->model_type, "crosshead") != 0) return NULL;
-  plain.init = CH_INIT_DEFAULT; /* how training starts */
+  plain.init = CH_INIT_DEFAULT; /* families do not store it */
   memset(plain.layout, 0, sizeof plain.layout);
   ch_config_write(&plain, &text);
   if (!text.failed && ch_json_parse(text.data, text.size, "config.json", &ours, NULL) == CH_OK)

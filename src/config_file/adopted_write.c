@@ -1,4 +1,4 @@
-/* Writes the keys of single adopted families in config.json, besides the keys that their table lists. */
+/* Writes the keys of single adopted families that their table does not list. */
 #include <math.h>
 #include <string.h>
 

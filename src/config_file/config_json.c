@@ -1,4 +1,4 @@
-/* Reads and writes config.json: chooses the keys of the file's family and fills in what it leaves out.
+/* Reads and writes config.json. Chooses the keys of the file's family and fills in sizes that the file leaves out.
    rules.c checks the result. */
 #include "config_file/config_json.h"
 
@@ -16,15 +16,15 @@
 
 enum { MOST_CONFIG_BYTES = 1 << 20 };
 
-/* Converts equal numbers of key and value heads to key-value heads, whichever keys gave them. */
+/* Stores equal numbers of key and value heads as key-value heads, whichever keys gave them. */
 static void settle_heads(ch_config *c) {
   if (ch_heads_differ(c)) return;
   c->num_key_value_heads = ch_heads_of(c, CH_ON_K);
   c->attention.num_key_heads = c->attention.num_value_heads = 0;
 }
 
-/* Counts listed dense layers right after the first dense ones among these, so that equal models have equal
-   configurations. At least one layer is not counted; if it is dense too, the rules report that. */
+/* Moves listed dense layers that directly follow the first dense ones to first_dense_layers, so that equal models
+   have equal configurations. The last layer is not moved; if all layers are dense, rules.c reports it. */
 static void settle_dense_layers(ch_config *c) {
   ch_moe_config *m = &c->moe;
   while (m->first_dense_layers + 1 < c->num_hidden_layers && m->first_dense_layers < CH_MAX_LISTED_LAYERS &&
@@ -32,7 +32,7 @@ static void settle_dense_layers(ch_config *c) {
     m->dense_layers[m->first_dense_layers++] = false;
 }
 
-/* Fills in sizes that are left out and follow from others: G = H, d = D/H. */
+/* Sets missing sizes that follow from others: G = H, d = D/H. */
 static ch_status complete(ch_config *c, const char *where, ch_error *error) {
   if (!c->num_key_value_heads) c->num_key_value_heads = c->num_attention_heads;
   settle_heads(c);
@@ -54,7 +54,7 @@ static bool is_ours(const ch_config *config) {
   return strcmp(config->model_type, "crosshead") == 0 || strcmp(config->model_type, "crosshead_vit") == 0;
 }
 
-/* Reads a config of our own: the attention's type first, because it decides what absent keys mean. */
+/* Reads a config of Crosshead. The attention's type comes first, because it decides the defaults of other keys. */
 static ch_status read_ours(const json_t *root, const char *where, ch_config *config, ch_error *error) {
   const json_t *attention = json_object_get(root, "attention");
   if (json_is_object(attention)) {
@@ -66,8 +66,8 @@ static ch_status read_ours(const json_t *root, const char *where, ch_config *con
   return CH_OK;
 }
 
-/* Returns a copy without the keys at the top that transformers adds when it saves a model of ours.
-   ("auto_map" leads to the code that `export --format transformers` wrote.) They differ between versions. */
+/* Returns a copy without the top-level keys that transformers adds when it saves a Crosshead model. They differ
+   between versions. "auto_map" leads to the code that `export --format transformers` wrote. */
 static json_t *without_keys_of_transformers(const json_t *root) {
   json_t *copy = json_copy((json_t *)root);
   const char *name;
@@ -87,7 +87,7 @@ static ch_status read_ours_or_saved(const json_t *root, const char *where, ch_co
 }
 
 static ch_status read_root(const json_t *root, const char *where, ch_config *config, ch_error *error) {
-  /* The model type decides which keys the file may have, and what absent ones mean. */
+  /* the model type decides which keys the file may have, and their defaults */
   char model_type[CH_NAME_SIZE];
   CH_TRY(ch_config_read_key(root, "", "", "model_type", where, config, error));
   snprintf(model_type, sizeof model_type, "%s", config->model_type);
@@ -126,8 +126,8 @@ static const char *foreign_kind(const char *path) {
                                                                               : NULL;
 }
 
-/* Returns how a file begins that is not called .json and is not JSON: as text, or as anything else. NULL if
-   it may be a configuration. */
+/* Returns the kind of a file that is neither named .json nor begins like JSON: text or binary. NULL if it may be a
+   configuration. */
 static const char *other_kind(const char *path) {
   char first[512];
   size_t length = strlen(path), at = 0;
@@ -152,8 +152,8 @@ static ch_status refuse_foreign(const char *path, const char *kind, ch_error *er
                  path);
 }
 
-/* Returns true for "meta-llama/Llama-3": a path that does not exist and looks like a name of the Hugging Face
-   Hub. */
+/* Returns true for a path that does not exist and looks like a name of the Hugging Face Hub
+   ("meta-llama/Llama-3"). */
 static bool is_hub_name(const char *path) {
   const char *slash = strchr(path, '/');
   const char *letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";

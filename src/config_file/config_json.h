@@ -5,9 +5,8 @@
 #include "base/text.h"
 #include "config/config.h"
 
-/* Parses and validates the text of a config.json; `where` names the file in messages. Unknown keys are errors
-   in our own configs (the message names the nearest known key); in Hugging Face configs they are ignored
-   unless they change the result. */
+/* Parses and validates the text of a config.json; `where` names the file in messages. In Crosshead's own configs,
+   unknown keys are errors that name the nearest known key. In Hugging Face configs they are ignored. */
 ch_status ch_config_parse(const char *text, const char *where, ch_config *config, ch_error *error);
 /* Reads DIR/config.json, or PATH itself if it is a file. */
 ch_status ch_config_read(const char *path, ch_config *config, ch_error *error);
@@ -16,10 +15,11 @@ ch_status ch_config_validate(const ch_config *config, const char *where, ch_erro
 /* Writes the config as config.json text in the layout of its model_type. */
 void ch_config_write(const ch_config *config, ch_text *json);
 
-/* Sets the default of every key that has one; sizes are 0. ch_config_defaults_for_images sets the defaults of
-   a "crosshead_vit", ch_config_defaults_of those of a model_type. */
+/* Sets the default of every key of a text model; sizes without a default are 0. */
 void ch_config_defaults(ch_config *config);
+/* Sets the defaults of a "crosshead_vit". */
 void ch_config_defaults_for_images(ch_config *config);
+/* Sets the defaults of a model_type. */
 void ch_config_defaults_of(ch_config *config, const char *model_type);
 
 #endif

@@ -1,4 +1,4 @@
-/* Sets every key of a configuration to its default, before a file is read. */
+/* Sets every key of a configuration to its default before a file is read. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Reads Hugging Face configurations: the defaults of each family, the properties that its classes fix, and
- * the keys that it spells differently. */
+/* Reads Hugging Face configurations: the defaults of each family, the features that its classes fix, and its own
+ * names of keys. */
 #include "config_file/families.h"
 
 #include <stdio.h>
@@ -12,23 +12,23 @@
 #include "config_file/qwen3_moe.h"
 
 typedef enum bias_rule {
-  BIAS_NEVER,      /* the key has no effect */
-  BIAS_QKV_ALWAYS, /* q, k and v, never o */
-  BIAS_WHEN_ASKED  /* attention_bias: q, k, v and o */
+  BIAS_NEVER,      /* no biases, whatever attention_bias is */
+  BIAS_QKV_ALWAYS, /* biases of q, k and v, whatever attention_bias is */
+  BIAS_WHEN_ASKED  /* attention_bias: biases of q, k, v and o */
 } bias_rule;
 
-/* Defaults of the family's configuration class for keys that the file leaves out (0: as for every family). */
+/* A family: the defaults of its configuration class (0: those of every family), and its features. */
 typedef struct family {
   const char *name, *architecture;
   int64_t num_key_value_heads, head_dim, max_position_embeddings;
-  int64_t sliding_window; /* 0: the family has none */
-  bool window_asked;      /* only with use_sliding_window */
-  bool window_by_layer;   /* in the layers that layer_types names */
+  int64_t sliding_window; /* default length; 0: the family has no window */
+  bool window_asked;      /* true if the window needs use_sliding_window */
+  bool window_by_layer;   /* true if only layers named by layer_types have the window */
   bool qk_norm;
-  bool experts;  /* qwen3_moe.h */
-  bool mlp_bias; /* the key has an effect */
+  bool experts;  /* true if qwen3_moe.h reads the experts */
+  bool mlp_bias; /* true if the key has an effect */
   bias_rule biases;
-  const ch_deepseek_family *deepseek; /* or NULL */
+  const ch_deepseek_family *deepseek; /* NULL: not a DeepSeek family */
 } family;
 
 static const family families[] = {
@@ -58,8 +58,8 @@ static const family *family_of(const ch_config *config) {
   return NULL;
 }
 
-/* Reads the layers of a Qwen config that slide if its windows are in use: those that layer_types names, else
- * layers from max_window_layers on. */
+/* Reads the layers of a Qwen config that have the window if it is in use: those that layer_types names, or else
+ * the layers from max_window_layers on. */
 static ch_status read_sliding_layers(const json_t *root, const char *where, ch_config *config, bool *any,
                                      ch_error *error) {
   const json_t *types = json_object_get(root, "layer_types");
@@ -123,7 +123,7 @@ static ch_status settle_window(const json_t *root, const family *of, const char 
   return CH_OK;
 }
 
-/* Reads a Vision Transformer as one of ours. Only its tensors have other names (io/tensor_names.h). */
+/* Reads a Vision Transformer as Crosshead's own. Only its tensors have other names (io/tensor_names.h). */
 static ch_status read_vit(const json_t *root, const char *where, ch_config *config, ch_error *error) {
   const json_t *bias = json_object_get(root, "qkv_bias");
   config->layer_norm_eps = 1e-12;
@@ -135,7 +135,7 @@ static ch_status read_vit(const json_t *root, const char *where, ch_config *conf
                    where);
   if (!config->num_classes)
     config->num_classes = (int64_t)json_object_size(json_object_get(root, "id2label"));
-  if (!config->num_classes) config->num_classes = 2; /* what the family's class assumes */
+  if (!config->num_classes) config->num_classes = 2; /* the class's default */
   ch_config ours;
   ch_config_defaults_for_images(&ours);
   memcpy(config->model_type, ours.model_type, sizeof config->model_type);
@@ -146,8 +146,8 @@ static ch_status read_vit(const json_t *root, const char *where, ch_config *conf
 
 static const char of_layers[2][20] = {"full_attention", "sliding_attention"};
 
-/* Returns the rotation of all layers: `rope` itself if it is not by types of layers, or the one of both types;
-   NULL if they differ. Most families have one rotation. */
+/* Returns the rotation of all layers: `rope` itself if it does not distinguish types of layers, or the rotation of
+   both types. NULL if they differ. Most families have one rotation. */
 static json_t *same_in_all_layers(json_t *rope) {
   json_t *of[2];
   for (int i = 0; i < 2; i++) of[i] = json_object_get(rope, of_layers[i]);
@@ -163,8 +163,8 @@ static bool scales_by_context(const json_t *rope) {
 }
 
 /* Returns a copy in which one object describes the rotation. transformers prefers "rope_scaling" to
-   "rope_parameters", and the original context at the top of the file to the one inside. In families with two
-   rotations it does neither. */
+   "rope_parameters", and the original context at the top level to the one inside. It does neither in families with
+   two rotations. */
 static ch_status settle_rotation(const json_t *root, const char *where, const char *model_type,
                                  json_t **settled, ch_error *error) {
   static const char original[] = "original_max_position_embeddings";
@@ -206,8 +206,7 @@ static ch_status read_settled(const json_t *root, const char *where, ch_config *
   config->attention_bias = asked || of->biases == BIAS_QKV_ALWAYS;
   config->attention_output_bias = asked;
   ch_rope_scaling *scaling = &config->rope_scaling;
-  if (scaling->type == CH_ROPE_DEFAULT)
-    *scaling = (ch_rope_scaling){.truncate = true}; /* its other keys have no effect */
+  if (scaling->type == CH_ROPE_DEFAULT) *scaling = (ch_rope_scaling){.truncate = true};
   bool of_context =
       scaling->type == CH_ROPE_LLAMA3 || scaling->type == CH_ROPE_YARN || scaling->type == CH_ROPE_LONGROPE;
   if (of_context && !scaling->original_max_position_embeddings)
@@ -217,7 +216,7 @@ static ch_status read_settled(const json_t *root, const char *where, ch_config *
 
 /* --- quantised models ----------------------------------------------------------------------------------- */
 
-/* Methods by the names that transformers gives them, and as people call them. */
+/* transformers' names of the methods, and their usual names. */
 static const char *const methods[][2] = {{"gptq", "GPTQ"},
                                          {"awq", "AWQ"},
                                          {"bitsandbytes", "bitsandbytes"},
@@ -240,7 +239,8 @@ static const char *const methods[][2] = {{"gptq", "GPTQ"},
                                          {"exl2", "EXL2"},
                                          {"exl3", "EXL3"}};
 
-/* Returns the method that an object names: by its key, or by those of older files of bitsandbytes. */
+/* Returns the usual name of an object's quantisation method, or NULL. *name: transformers' name. Older files of
+   bitsandbytes have other keys. */
 static const char *method_of(const json_t *object, const char **name) {
   const char *given = json_string_value(json_object_get(object, "quant_method"));
   bool bits = json_object_get(object, "load_in_8bit") || json_object_get(object, "load_in_4bit");
@@ -345,13 +345,13 @@ ch_status ch_config_check_family(const ch_config *config, const char *where, ch_
 
 void ch_config_spell_family(ch_config *config) {
   const family *of = family_of(config);
-  config->init = CH_INIT_DEFAULT; /* families do not store how training starts */
+  config->init = CH_INIT_DEFAULT; /* families do not store the initialisation */
   config->parametrization = CH_PARAMETRIZATION_STANDARD;
-  memset(config->layout, 0, sizeof config->layout); /* and what is written has our names of tensors */
+  memset(config->layout, 0, sizeof config->layout); /* written files have Crosshead's names of tensors */
   if (of && of->deepseek) ch_config_spell_deepseek(of->deepseek, config);
 }
 
-/* Writes Qwen's keys for the layers that slide. */
+/* Writes Qwen's keys for the layers with a sliding window. */
 static void put_sliding_layers(const ch_config *config, ch_text *json) {
   ch_text_puts(json, ",\n  \"max_window_layers\": 0,\n  \"layer_types\": [");
   for (int64_t i = 0; i < config->num_hidden_layers; i++)

@@ -1,5 +1,5 @@
-/* The configuration keys, one row each: the one place to add a key. A mechanism lists the keys
- * that only it has (ch_mechanism.keys). */
+/* The configuration keys, one row each. New keys are added here. A mechanism lists its own keys in
+ * ch_mechanism.keys. */
 #include "attention/registry.h"
 #include "model/network.h"
 #include "model/norm.h"
@@ -19,7 +19,7 @@
 #define OF_MECHANISMS .of_mechanisms = true
 #define TEXT .models = CH_KEY_TEXT_MODELS
 #define IMAGES .models = CH_KEY_IMAGE_MODELS
-/* Known only for a clear message; nothing implements it yet. */
+/* A key that is known only for a clear message. It is not implemented yet. */
 #define NOT_YET .unsupported = true, NO_MEMBER
 #define CHOICES(...)                                                                                         \
   .choices = (const char *const[]) {                                                                         \
@@ -49,8 +49,7 @@ static const char *const *families(void) {
   return names;
 }
 
-/* Return the feed-forward networks of Hugging Face's text families, and of its vit. An activation alone has
-   no gate there. */
+/* Feed-forward networks of Hugging Face's text families, and of its vit, whose activations have no gate. */
 static const char *const *ffn_of_families(void) {
   static const char *const names[] = {"silu", NULL};
   return names;
@@ -137,7 +136,7 @@ const ch_config_key ch_config_keys[] = {
     {"", "position", CH_KEY_CHOICE, OURS, IMAGES, MEMBER(position), CHOICES("none"),
      .first = CH_POSITION_NONE, .otherwise = CH_POSITION_NONE},
 
-    /* rope_scaling, or Hugging Face's newer rope_parameters. If both name the type, the later row wins. */
+    /* rope_scaling, or Hugging Face's newer rope_parameters. If both keys of the type exist, the later row wins. */
     {"rope", "type", CH_KEY_CHOICE, EVERYWHERE, OPTIONAL, .alias = true, MEMBER(rope_scaling.type),
      CHOICES("default", "linear", "llama3", "yarn", "longrope")},
     {"rope", "rope_type", CH_KEY_CHOICE, EVERYWHERE, OPTIONAL, MEMBER(rope_scaling.type),
@@ -163,7 +162,7 @@ const ch_config_key ch_config_keys[] = {
     {"rope", "long_factor", CH_KEY_FACTORS, EVERYWHERE, OPTIONAL, IN(rope_scaling.long_factor, 0, 1e9)},
     {"rope", "truncate", CH_KEY_BOOL, EVERYWHERE, OPTIONAL, MEMBER(rope_scaling.truncate), .otherwise = 1},
 
-    /* All nullable: the object is written when one of them is not at its default. */
+    /* All rows are nullable, so the object is written only if one of them is not at its default. */
     {"moe", "experts", CH_KEY_WHOLE, OURS, REQUIRED, OPTIONAL, IN(moe.experts, 1, CH_MAX_EXPERTS)},
     {"moe", "active", CH_KEY_WHOLE, OURS, REQUIRED, OPTIONAL, IN(moe.active, 1, CH_MAX_EXPERTS)},
     {"moe", "shared", CH_KEY_WHOLE, OURS, OPTIONAL, IN(moe.shared, 0, CH_MAX_EXPERTS)},
@@ -184,7 +183,7 @@ const ch_config_key ch_config_keys[] = {
     {"moe", "groups", CH_KEY_WHOLE, OURS, OPTIONAL, IN(moe.groups, 2, CH_MAX_EXPERTS)},
     {"moe", "active_groups", CH_KEY_WHOLE, OURS, OPTIONAL, IN(moe.active_groups, 1, CH_MAX_EXPERTS)},
 
-    /* DeepSeek's, at the top level of its configs; deepseek.c completes them. */
+    /* DeepSeek's keys, at the top level of its configs. config_file/deepseek.c completes them. */
     {"deepseek", "q_lora_rank", CH_KEY_WHOLE, HUGGING_FACE, OPTIONAL,
      IN(attention.q_lora_rank, 0, MOST_RANK)},
     {"deepseek", "kv_lora_rank", CH_KEY_WHOLE, HUGGING_FACE, OPTIONAL,
@@ -214,7 +213,7 @@ const ch_config_key ch_config_keys[] = {
      CHOICES("softmax", "sigmoid")},
     {"deepseek", "rope_interleave", CH_KEY_BOOL, HUGGING_FACE, OPTIONAL, MEMBER(rope_interleaved)},
 
-    /* Qwen3's mixtures; config_file/qwen3_moe.c completes them. */
+    /* Keys of Qwen3's mixtures. config_file/qwen3_moe.c completes them. */
     {"qwen3_moe", "num_local_experts", CH_KEY_WHOLE, HUGGING_FACE, OPTIONAL, .alias = true,
      IN(moe.experts, 0, CH_MAX_EXPERTS)},
     {"qwen3_moe", "num_experts", CH_KEY_WHOLE, HUGGING_FACE, OPTIONAL, IN(moe.experts, 0, CH_MAX_EXPERTS)},

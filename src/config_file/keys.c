@@ -15,8 +15,8 @@ static bool is_list(const ch_config_key *key) {
          key->type == CH_KEY_FACTORS;
 }
 
-/* Stores the value of a key that is one number: any type but names, lists and objects. Every whole number
- * in range is exact in a double. */
+/* Stores the value of a key that is one number: any type but names, lists and objects. Every integer in range is
+ * exact in a double. */
 static void store(const ch_config_key *key, double value, ch_config *config) {
   if (key->offset == CH_KEY_NO_MEMBER) return;
   char *member = (char *)config + key->offset;
@@ -80,7 +80,7 @@ static bool in_range(const ch_config_key *key, double value) {
   return key->type != CH_KEY_NUMBER || key->min > 0 || key->zero || value > 0;
 }
 
-/* Returns true if the key means something to the config's attention type. */
+/* Returns true if the key belongs to the config's attention type. */
 static bool owned(const ch_config_key *key, const ch_config *config) {
   if (key->unsupported) return false;
   return !key->of_mechanisms || ch_mechanism_has_key(ch_mechanism_of(config), key->name);
@@ -93,7 +93,7 @@ static void put_names(const char *const *names, char *buffer, size_t size) {
     used += (size_t)snprintf(buffer + used, size - used, "%s\"%s\"", i ? ", " : "", names[i]);
 }
 
-/* Writes the attention types that a key of mechanisms belongs to. */
+/* Writes the attention types that the key belongs to. */
 static void put_owners(const ch_config_key *key, char *buffer, size_t size) {
   size_t used = 0;
   for (const ch_mechanism *const *m = ch_mechanisms(); *m && used < size; m++)
@@ -101,7 +101,7 @@ static void put_owners(const ch_config_key *key, char *buffer, size_t size) {
       used += (size_t)snprintf(buffer + used, size - used, "%s\"%s\"", used ? ", " : "", (*m)->name);
 }
 
-/* Writes the names of which a value must be one. */
+/* Writes the valid names of a value: "one of ...". */
 static void put_choice(const char *const *names, char *buffer, size_t size) {
   size_t used = (size_t)snprintf(buffer, size, "%s", names[1] ? "one of " : "");
   put_names(names, buffer + used, size - used);
@@ -222,8 +222,8 @@ static ch_status wrong_value(const place *at, const ch_config_key *key, const js
                  key->name, ch_json_show(json, shown, sizeof shown), wanted(key, right, sizeof right));
 }
 
-/* Reads an id. In Hugging Face files it may be a list, of which the first counts, and may be out of range,
-   which means none. */
+/* Reads an id. In Hugging Face files it may be a list, of which the first entry counts. There an id out of range
+   means none. */
 static bool read_id(const ch_config_key *key, const json_t *json, int files, double *value) {
   bool foreign = files == CH_KEY_HUGGING_FACE;
   if (foreign && json_is_array(json)) json = json_array_get(json, 0);
@@ -234,7 +234,7 @@ static bool read_id(const ch_config_key *key, const json_t *json, int files, dou
   return right || foreign;
 }
 
-/* Returns the index of a string in the key's choices; -1 if it is none of them. */
+/* Returns the index of a string in the key's choices, or -1. */
 static int choice_of(const ch_config_key *key, const json_t *json) {
   for (int i = 0; json_is_string(json) && key->choices[i]; i++)
     if (strcmp(json_string_value(json), key->choices[i]) == 0) return i;
@@ -301,8 +301,8 @@ static ch_status read_object(const place *at, const ch_config_key *key, const js
   return ch_config_read_group(json, key->members, prefix, at->files, strict, at->where, config, error);
 }
 
-/* Fails unless a key of another attention type, or one that nothing implements yet, has its default. Zero
-   means "none" in counts, as Hugging Face writes it. */
+/* Checks that a key of another attention type, or an unsupported key, has its default. In counts, 0 means "none",
+   as Hugging Face writes it. */
 static ch_status expect_default(const place *at, const ch_config_key *key, const json_t *json,
                                 const ch_config *config, ch_error *error) {
   double value = 0;
@@ -435,16 +435,16 @@ ch_status ch_config_read_key(const json_t *object, const char *group, const char
   return ch_fail(error, CH_ERROR_ARGUMENT, "there is no configuration key \"%s%s\"", prefix, name);
 }
 
-/* --- constructed configs, defaults, writing ------------------------------------------------------------- */
+/* --- configs without a file, defaults, writing ---------------------------------------------------------- */
 
-/* Returns true if the members hold the key's default: what an absent key leaves. */
+/* Returns true if the key's member has its default. */
 static bool is_default(const ch_config_key *key, const ch_config *config) {
   if (key->type == CH_KEY_NAME)
     return strcmp((const char *)config + key->offset, key->names()[(int)key->otherwise]) == 0;
   return is_list(key) ? ch_config_list_is_default(key, config) : load(key, config) == key->otherwise;
 }
 
-/* Returns true if a key may be missing. A required key may not, except in a nested object, because the whole
+/* Returns true if a key may be missing. A required key may be missing only in a nested object, because the whole
    object may be absent. */
 static bool may_be_absent(const ch_config_key *key, const ch_config *config) {
   bool nested = *key->group && strcmp(key->group, "attention") != 0;
@@ -487,7 +487,7 @@ ch_status ch_config_check_ranges(const ch_config *config, const char *where, ch_
     const ch_config_key *key = &ch_config_keys[i];
     if (key->offset == CH_KEY_NO_MEMBER || key->type == CH_KEY_OBJECT || !of_models(key, config)) continue;
     bool named = key->type == CH_KEY_CHOICE || key->type == CH_KEY_NAME;
-    if (named && !(key->files & CH_KEY_OURS)) continue; /* a family's check says why */
+    if (named && !(key->files & CH_KEY_OURS)) continue; /* the family's check has a better message */
     CH_TRY((key->type == CH_KEY_NAME ? check_name : check_range)(key, config, where, error));
   }
   return CH_OK;
@@ -499,7 +499,7 @@ static void apply_default(const ch_config_key *key, ch_config *config) {
     ch_config_default_list(key, config);
   else if (key->type != CH_KEY_NAME)
     store(key, key->otherwise, config);
-  else if (key->models || !((const char *)config)[key->offset]) /* the model type is given */
+  else if (key->models || !((const char *)config)[key->offset]) /* keeps a given model_type */
     store_name(key, key->names()[(int)key->otherwise], config);
 }
 
@@ -511,7 +511,7 @@ void ch_config_apply_defaults(ch_config *config) {
 
 static bool written(const ch_config_key *key, int files, const ch_config *config);
 
-/* Returns true if an object has something to say: a row that is written. */
+/* Returns true if at least one row of an object is written. */
 static bool any_written(const char *group, int files, const ch_config *config) {
   for (int i = 0; i < ch_config_key_count; i++)
     if (applies(&ch_config_keys[i], group, files, config) && written(&ch_config_keys[i], files, config))

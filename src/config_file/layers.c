@@ -1,5 +1,4 @@
-/* The rules of layers that differ: sliding windows, states of a fixed size, and groups that share keys and
-   values. */
+/* Checks layers that differ: sliding windows, linear layers, and groups that share keys and values. */
 #include "config_file/layers.h"
 
 #include "attention/registry.h"
@@ -153,8 +152,7 @@ static bool are_of_one_type(const ch_config *c, int i, int j) {
          ch_layer_is_linear(c, i) == ch_layer_is_linear(c, j);
 }
 
-/* Fails if a group has layers of different types: all of them read one state, in one ring or one list of
-   tokens. */
+/* Fails if a group has layers of different types. All layers of a group read the same stored keys and values. */
 static ch_status check_group_types(const ch_config *c, const char *key, int64_t group, const char *where,
                                    ch_error *error) {
   for (int64_t i = 0; group > 1 && i < c->num_hidden_layers; i++)

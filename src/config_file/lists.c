@@ -1,5 +1,4 @@
-/* Configuration keys with lists as values: layers, spans of layers, numbers layer by layer, names of
-   projections. */
+/* Configuration keys with lists as values: layers, spans of layers, numbers per layer, names of projections. */
 #include <stdio.h>
 #include <string.h>
 
@@ -36,7 +35,7 @@ static bool read_components(const ch_config_key *key, const json_t *json, ch_hea
   return true;
 }
 
-/* --- names of projections: a letter means "{letter}_proj" ----------------------------------------------- */
+/* --- names of projections: "q" is "q_proj" -------------------------------------------------------------- */
 
 static ch_sharing *sharing_of(const ch_config_key *key, ch_config *config) {
   return (ch_sharing *)(void *)((char *)config + key->offset);
@@ -197,7 +196,7 @@ static void put_factors(const ch_pair_factors *list, ch_text *json) {
   ch_text_puts(json, "]");
 }
 
-/* --- any of them ---------------------------------------------------------------------------------------- */
+/* --- lists of any type ---------------------------------------------------------------------------------- */
 
 bool ch_config_read_list(const ch_config_key *key, const json_t *json, ch_config *config) {
   if (key->type == CH_KEY_PROJECTIONS) return read_projections(json, sharing_of(key, config));
@@ -259,7 +258,7 @@ static bool in_range(const ch_config_key *key, int64_t number) {
 
 bool ch_config_list_in_range(const ch_config_key *key, const ch_config *config) {
   ch_config *c = (ch_config *)config;
-  if (key->type == CH_KEY_LAYERS) return true; /* every mark is a layer */
+  if (key->type == CH_KEY_LAYERS) return true; /* any set of layers is valid */
   if (key->type == CH_KEY_PROJECTIONS) return projections_in_range(sharing_of(key, c));
   if (key->type == CH_KEY_GROUPS)
     return sharing_of(key, c)->group_count > 0 && sharing_of(key, c)->group_count <= CH_MAX_GROUPS;

@@ -4,12 +4,12 @@
 
 #include "config/config.h"
 
-/* Checks the modules that the `attention` object requests against its type: an error names the two keys that
-   contradict each other. The type must be a registered one. */
+/* Checks the modules in the `attention` object against its type. An error names the two keys that contradict each
+   other. The type must be a registered one. */
 ch_status ch_config_check_modules(const ch_config *config, const char *where, ch_error *error);
 
-/* Checks the keys of the `sharing` object against its type and the number of layers; whether the mechanism
-   has the projections that it names is a question for ch_check_shared_projections. */
+/* Checks the keys of the `sharing` object against its type and the number of layers. ch_check_shared_projections
+   (attention/registry.h) checks that the mechanism has the named projections. */
 ch_status ch_config_check_sharing(const ch_config *config, const char *where, ch_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* Reads the type of a rotation, and settles YaRN's factor. */
+/* Reads the type of a rotation, and computes a missing factor of YaRN. */
 #include "config_file/rope_keys.h"
 
 #include <string.h>

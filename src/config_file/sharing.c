@@ -1,11 +1,11 @@
-/* The rules of the `sharing` object: which of its keys go with which type. */
+/* The rules of the `sharing` object: the keys of each type. */
 #include <string.h>
 
 #include "config_file/modules.h"
 
 static const char *const type_names[] = {"", "masa", "sequential", "repeat", "low_rank"};
 
-/* Refuses a key that the type of sharing does not read. */
+/* Fails for a key that the type of sharing does not read. */
 static ch_status not_of_type(const ch_sharing *s, const char *key, const char *value, const char *owner,
                              const char *where, ch_error *error) {
   return ch_fail(
@@ -14,7 +14,7 @@ static ch_status not_of_type(const ch_sharing *s, const char *key, const char *v
       where, key, value, owner, type_names[s->type]);
 }
 
-/* Groups follow each other and cover every layer. */
+/* Checks that groups follow each other and cover every layer. */
 static ch_status check_groups(const ch_config *c, const char *where, ch_error *error) {
   const ch_sharing *s = &c->sharing;
   int64_t next = 0;
@@ -49,7 +49,7 @@ static ch_status check_groups(const ch_config *c, const char *where, ch_error *e
   return CH_OK;
 }
 
-/* Returns the most layers that share one dictionary. */
+/* Returns the largest number of layers that share one dictionary. */
 static int64_t most_layers(const ch_config *c) {
   int64_t most = 0, layers = c->num_hidden_layers;
   if (!c->sharing.group_count) return layers;
@@ -60,7 +60,7 @@ static int64_t most_layers(const ch_config *c) {
   return most;
 }
 
-/* Checks the number of common atoms, of which matrices of several projections and all layers may be sums. */
+/* Checks the number of atoms of a common dictionary, which matrices of several projections and all layers share. */
 static ch_status check_common_atoms(const ch_config *c, const char *where, ch_error *error) {
   int64_t most = c->num_hidden_layers * c->sharing.projection_count;
   if (c->sharing.atoms <= most) return CH_OK;

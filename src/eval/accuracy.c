@@ -13,15 +13,15 @@ typedef struct evaluation {
   const ch_model *model;
   const ch_image_set *set;
   ch_image_split split;
-  int64_t size;     /* of the files' images; a model may see their pixels several times */
-  int64_t elements; /* of an image */
+  int64_t size;     /* side of the files' images; the model's image size is a multiple of it */
+  int64_t elements; /* elements of an image */
   ch_engine engine;
   ch_runner *runner;
   float *pixels; /* [BATCH, elements] */
   int32_t labels[BATCH];
 } evaluation;
 
-/* Images from `first` on; slots past the last hold it again, without a label. */
+/* Fills the batch with the images from `first` on. Slots past the last image repeat it without a label. */
 static void fill_images(evaluation *e, int64_t first, int64_t count) {
   const ch_config *c = &e->model->config;
 #pragma omp parallel for schedule(static)

@@ -9,7 +9,7 @@
 
 typedef struct ch_accuracy {
   int64_t images;
-  double top1, top5; /* shares whose label is the first choice, or among the first five */
+  double top1, top5; /* share of images whose label is the first choice; is among the first five */
   double loss;       /* mean cross entropy */
 } ch_accuracy;
 

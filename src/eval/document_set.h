@@ -8,7 +8,7 @@
 
 typedef struct ch_document_set {
   ch_text_file file;
-  ch_document *documents; /* [count], in the file's order; they point into it */
+  ch_document *documents; /* [count] in the file's order, pointing into `file` */
   int64_t count;
 } ch_document_set;
 
@@ -26,7 +26,7 @@ ch_status ch_document_set_split(ch_document_set *set, double share, ch_document_
 int32_t ch_token_between(const ch_tokenizer *tokenizer, const ch_config *config);
 /* Returns the default window: the model's context, at most 1024 tokens. */
 int64_t ch_window_of(const ch_config *config);
-/* Tokens that a model can see at once: its context, or its sliding window. */
+/* Returns the tokens that a model can see at once: max_position_embeddings. */
 int64_t ch_longest_window(const ch_config *config);
 /* Fails with CH_ERROR_ARGUMENT if the window is negative or, in models whose positions end, above
  * ch_longest_window. */

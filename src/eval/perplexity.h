@@ -16,7 +16,7 @@ typedef struct ch_document {
 /* All documents as one sequence of tokens, the end token between two of them, as training concatenates them; a
    beginning-of-text token precedes it if the tokenizer adds one by default. */
 typedef struct ch_token_perplexity {
-  int64_t tokens;    /* predicted: all but the first of the sequence */
+  int64_t tokens;    /* predicted tokens: all but the first of the sequence */
   double nll, loss;  /* sum and mean of -log p(token) */
   double perplexity; /* exp(loss) */
 } ch_token_perplexity;
@@ -30,14 +30,14 @@ typedef struct ch_document_perplexity {
   double bits_per_byte;                    /* nll / bytes / log 2 */
 } ch_document_perplexity;
 
-/* Appends the tokens of documents [count] as one sequence: what the tokenizer puts before a text, and end_token
- * between two of them unless it is -1. Stops once there are `most`, unless that is 0. */
+/* Appends the tokens of documents [count] as one sequence: the tokens that the tokenizer puts before a text, and
+ * end_token between two documents unless it is -1. Stops after `most` tokens, unless that is 0. */
 ch_status ch_encode_joined(const ch_tokenizer *tokenizer, const ch_document *documents, int64_t count,
                            int32_t end_token, int64_t most, ch_ids *ids, ch_error *error);
 
 /* Measures the perplexity of tokens. documents [count] are in the order of the text; end_token: -1 = nothing
  * between them. Of the settings, it uses window, stride (neither is 0 here), limit, ranks, progress and user.
- * Errors: CH_ERROR_ARGUMENT when there are fewer than two tokens, or window and stride do not fit. */
+ * Errors: CH_ERROR_ARGUMENT for fewer than two tokens, a window below 2, or a stride outside 1 ... window - 1. */
 ch_status ch_token_perplexity_of(ch_scorer *scorer, const ch_tokenizer *tokenizer,
                                  const ch_document *documents, int64_t count, int32_t end_token,
                                  const ch_evaluate_settings *settings, ch_token_perplexity *result,
@@ -49,8 +49,8 @@ ch_status ch_document_perplexity_of(ch_scorer *scorer, const ch_tokenizer *token
                                     const ch_evaluate_settings *settings, ch_document_perplexity *result,
                                     ch_error *error);
 
-/* Words as the harness counts them, pieces between runs of white space: one more than there are runs, so that a run at
-   either end adds an empty word. */
+/* Counts words as the harness does: pieces between runs of white space, one more than there are runs. A run at either
+   end therefore adds an empty word. */
 int64_t ch_count_words(const char *text, size_t size);
 
 #endif

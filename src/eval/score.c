@@ -14,13 +14,13 @@ enum { BATCH_ROWS = 2048, FINE = 16, COARSE = 128 };
 struct ch_scorer {
   const ch_model *model;
   ch_engine engine;
-  ch_runner *runner; /* of the shape below, or NULL */
-  int64_t sequences, length;
+  ch_runner *runner;         /* runner for `sequences` times `length` tokens, or NULL */
+  int64_t sequences, length; /* shape of a batch */
   int32_t *tokens, *targets; /* [sequences, length] */
-  bool cached;
+  bool cached;               /* true if windows run through a cache of `types` */
   ch_cache_types types;
-  ch_cache *cache;      /* of the shape, where cached */
-  ch_rank_group *ranks; /* that share the batches, or NULL */
+  ch_cache *cache;      /* cache for the shape if `cached`; else NULL */
+  ch_rank_group *ranks; /* ranks that share the batches, or NULL */
 };
 
 /* One call's work. */
@@ -28,11 +28,11 @@ typedef struct score_job {
   ch_scorer *scorer;
   const ch_score_window *windows;
   double *nll;
-  ch_progress progress; /* or NULL */
+  ch_progress progress; /* progress callback, or NULL */
   void *user;
-  int64_t done, total;   /* predictions: of this rank, and of all */
-  ch_shared_work shared; /* batches over ranks */
-  int32_t *owners;       /* [windows] the rank that runs each */
+  int64_t done, total;   /* predictions done by this rank, and of all windows */
+  ch_shared_work shared; /* division of batches over ranks */
+  int32_t *owners;       /* [windows]: rank that runs each window */
 } score_job;
 
 ch_status ch_scorer_create(const ch_model *model, ch_scorer **result, ch_error *error) {
@@ -83,7 +83,7 @@ uint64_t ch_windows_hash(const ch_score_window *windows, int64_t count) {
 
 /* --- shapes -------------------------------------------------------------------------------------------------- */
 
-/* Rows of a window of `length` tokens: its inputs, padded so that few shapes have to be planned. */
+/* Returns the rows of a window of `length` tokens: its inputs, padded so that few shapes have to be planned. */
 static int64_t padded_rows(int64_t length) {
   int64_t rows = length - 1, step = rows <= 2 * COARSE ? FINE : COARSE;
   return (rows + step - 1) / step * step;
@@ -162,8 +162,8 @@ static ch_status report_scored(score_job *s, int64_t done, ch_error *error) {
 /* Reports progress within a batch: a large model needs minutes for one, and attention alone does in a long window. */
 typedef struct batch_progress {
   score_job *s;
-  int64_t tokens; /* predicted in the batch */
-  double share;   /* of the batch that is done */
+  int64_t tokens; /* predictions of the batch */
+  double share;   /* finished share of the batch */
   ch_error *error;
 } batch_progress;
 
@@ -219,7 +219,7 @@ typedef struct window_rows {
   int64_t rows, index;
 } window_rows;
 
-/* Sorts the longest first, so that memory is reserved once; equal ones stay in the caller's order. */
+/* Sorts the longest first, so that memory is reserved once. Windows of equal length stay in the caller's order. */
 static int longer_first(const void *pa, const void *pb) {
   const window_rows *a = pa, *b = pb;
   if (a->rows != b->rows) return a->rows < b->rows ? 1 : -1;

@@ -12,8 +12,8 @@
    window. */
 typedef struct ch_score_window {
   const int32_t *tokens; /* [length] */
-  int64_t length;        /* at least 2 */
-  int64_t first;         /* 1 ... length - 1 */
+  int64_t length;        /* number of tokens, at least 2 */
+  int64_t first;         /* index of the first predicted token: 1 ... length - 1 */
 } ch_score_window;
 
 typedef struct ch_scorer ch_scorer;
@@ -27,7 +27,7 @@ void ch_scorer_use_cache(ch_scorer *scorer, ch_cache_types types);
 /* Divides later batches among ranks. All ranks must then call ch_scorer_run with the same windows, and all
  * get the sums and the status. NULL: this process alone. */
 void ch_scorer_share(ch_scorer *scorer, ch_rank_group *ranks);
-/* Returns a hash of windows. Ranks compare it to check that their windows are equal. */
+/* Returns a hash of windows, by which ranks check that their windows are equal. */
 uint64_t ch_windows_hash(const ch_score_window *windows, int64_t count);
 /* Scores windows: nll[i] is the sum of -log p over the predicted tokens of window i. Windows of similar
  * length run together, padded. `progress`, which may be NULL, is called between passes with the predictions

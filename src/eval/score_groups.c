@@ -14,43 +14,44 @@ enum {
   PASSES = 24,          /* cached plans */
   PASS_ROWS = 2048,     /* tokens of a pass */
   MOST_SEQUENCES = 256, /* groups of a batch */
-  BEGINNING_STEP = 8,   /* lengths are padded to multiples of these, so that few shapes are planned */
+  BEGINNING_STEP = 8,   /* lengths are padded to multiples of the two steps, so that few shapes are planned */
   CONTINUATION_STEP = 4,
-  PREFIX_CHUNK = 512, /* tokens per pass over the prefix that many groups share */
-  LEAST_PREFIX = 32,  /* tokens that neighbouring groups must share, */
-  LEAST_RUN = 4       /* and so many of them, for it to be worth a pass of its own */
+  PREFIX_CHUNK = 512, /* tokens per pass over a prefix of many groups */
+  LEAST_PREFIX = 32,  /* tokens that neighbouring groups must share for a separate pass over the prefix */
+  LEAST_RUN = 4       /* groups that must share a prefix for a separate pass over it */
 };
 static const int64_t most_cache_bytes = (int64_t)1 << 29;
 
-/* A group as it is run. */
+/* A group of windows that begin alike. */
 typedef struct group {
-  int64_t first, count; /* its windows */
-  int64_t shared;       /* tokens at the beginning of all of them, before anything is predicted */
-  int64_t longest;      /* inputs after that in the longest window */
+  int64_t first, count; /* first window, and number of windows */
+  int64_t shared;       /* tokens at the beginning of all windows, before anything is predicted */
+  int64_t longest;      /* most inputs of a window after the shared ones */
 } group;
 
 typedef struct group_scorer {
   const ch_model *model;
   const ch_score_window *windows;
-  group *groups;    /* in the caller's order */
-  group **order;    /* of the run at hand, by length */
-  int64_t *members; /* the windows of a batch's groups, each group's longest first */
+  group *groups;    /* [groups] in the caller's order */
+  group **order;    /* groups of the current run, sorted by length */
+  int64_t *members; /* [MOST_SEQUENCES]: current window of each group of a batch */
   ch_engine engine;
   ch_pass_table *passes;
   ch_cache *cache;
-  int64_t prefix;                      /* tokens that every sequence of the cache begins with */
-  int32_t *tokens, *targets;           /* of a pass */
-  int64_t room;                        /* tokens that those hold */
-  int64_t token_bytes, sequence_bytes; /* of the cache: of a token, and of a sequence besides */
-  ch_continuation_score *scores;
-  ch_progress progress; /* or NULL */
+  int64_t prefix;                      /* tokens with which every sequence of the cache begins */
+  int32_t *tokens, *targets;           /* [room]: inputs and targets of a pass */
+  int64_t room;                        /* capacity of `tokens` and `targets` */
+  int64_t token_bytes, sequence_bytes; /* cache bytes of a token; constant cache bytes of a sequence */
+  ch_continuation_score *scores;       /* [windows] */
+  ch_progress progress;                /* progress callback, or NULL */
   void *user;
-  int64_t done, total;               /* tokens: of this rank, and of all */
-  int64_t computed, computed_by_all; /* tokens: in own batches, and in prefixes of one process */
-  bool cache_goes_back;
-  ch_shared_work shared; /* batches over ranks */
-  int64_t batches;       /* of which so many have begun */
-  int32_t *owners;       /* [windows] the rank that runs each */
+  int64_t done, total; /* tokens done by this rank, and of all windows */
+  /* tokens that went through the model: in own batches; in prefixes, counted once */
+  int64_t computed, computed_by_all;
+  bool cache_goes_back;  /* true if the cache can be cut back to the end of a beginning */
+  ch_shared_work shared; /* division of batches over ranks */
+  int64_t batches;       /* number of the next batch */
+  int32_t *owners;       /* [windows]: rank that runs each window */
 } group_scorer;
 
 static int64_t round_up(int64_t n, int64_t step) {
@@ -74,7 +75,7 @@ static ch_status find_pass(group_scorer *s, int64_t sequences, int64_t length, c
   return ch_pass_table_find(s->passes, &shape, runner, error);
 }
 
-/* Makes room for the tokens of a pass and fills it with padding. */
+/* Reserves memory for the tokens of a pass and fills it with padding. */
 static ch_status clear_tokens(group_scorer *s, int64_t count, ch_error *error) {
   if (count > s->room) {
     free(s->tokens);
@@ -135,7 +136,7 @@ static ch_status run_pass(group_scorer *s, int64_t sequences, int64_t length, co
 
 /* --- the cache ----------------------------------------------------------------------------------------------- */
 
-/* Makes the cache hold at least so many sequences, and so many tokens per sequence. */
+/* Replaces the cache if it has fewer sequences or fewer tokens per sequence than these. */
 static ch_status take_cache(group_scorer *s, int64_t sequences, int64_t capacity, ch_error *error) {
   if (s->cache && s->cache->sequences >= sequences && s->cache->capacity >= capacity) return CH_OK;
   const ch_cache_types types = ch_cache_of(CH_F32);
@@ -143,8 +144,7 @@ static ch_status take_cache(group_scorer *s, int64_t sequences, int64_t capacity
   return ch_engine_whole_cache(&s->engine, &s->model->config, sequences, capacity, &types, &s->cache, error);
 }
 
-/* Sets the number of tokens that every sequence holds before a pass. Sequences that are not part of it hold
- * none. */
+/* Sets the number of tokens that every sequence holds before a pass. Sequences outside the batch hold none. */
 static void set_lengths(group_scorer *s, group *const *batch, int64_t count, bool behind_beginning) {
   for (int64_t i = 0; i < s->cache->sequences; i++)
     s->cache->length[i] = i >= count ? 0 : (int32_t)(behind_beginning ? batch[i]->shared : s->prefix);
@@ -229,7 +229,7 @@ static ch_status run_continuations(group_scorer *s, group *const *batch, int64_t
   return report_groups(s, error);
 }
 
-/* Returns the window of a group whose place is `place` when the longest comes first. */
+/* Returns the window at `place` of a group whose windows are sorted by length, the longest first. */
 static int64_t by_length(const group_scorer *s, const group *g, int64_t place) {
   for (int64_t i = 0; i < g->count; i++) {
     int64_t length = s->windows[g->first + i].length, before = 0;
@@ -242,7 +242,7 @@ static int64_t by_length(const group_scorer *s, const group *g, int64_t place) {
   return g->first;
 }
 
-/* Groups with many continuations come first. */
+/* Runs a batch. Its groups are sorted by their number of continuations, the most first. */
 static ch_status run_batch(group_scorer *s, group *const *batch, int64_t count, ch_error *error) {
   CH_TRY(run_beginnings(s, batch, count, error));
   for (int64_t place = 0; place < batch[0]->count; place++) {
@@ -273,7 +273,7 @@ static int more_first(const void *pa, const void *pb) {
   return (a->first > b->first) - (a->first < b->first);
 }
 
-/* Returns how many groups from `order` on make a batch. */
+/* Returns how many groups from `order` on fit into a batch. */
 static int64_t batch_size(const group_scorer *s, group *const *order, int64_t count) {
   int64_t rows = order[0]->shared - s->prefix, longest = 0, i = 0;
   if (rows < 1) rows = 1;
@@ -305,7 +305,7 @@ static void measure_batches(const group_scorer *s, int64_t count, int64_t *seque
   }
 }
 
-/* Notes who runs a batch. */
+/* Records the rank that runs a batch. */
 static void give_to_owner(group_scorer *s, group *const *batch, int64_t count) {
   for (int64_t i = 0; i < count; i++)
     for (int64_t w = 0; w < batch[i]->count; w++)
@@ -341,7 +341,7 @@ static int64_t common(const int32_t *a, const int32_t *b, int64_t most) {
   return n;
 }
 
-/* Returns how many groups from g on share a prefix; *prefix: its tokens. */
+/* Returns how many groups from g on share a prefix. *prefix becomes its number of tokens. */
 static int64_t find_run(const group_scorer *s, int64_t g, int64_t groups, int64_t *prefix) {
   const int32_t *tokens = s->windows[s->groups[g].first].tokens;
   int64_t shared = s->groups[g].shared, i = g + 1;
@@ -357,7 +357,7 @@ static int64_t find_run(const group_scorer *s, int64_t g, int64_t groups, int64_
 
 static ch_status run_groups(group_scorer *s, int64_t groups, ch_error *error) {
   int64_t alone = 0, prefix;
-  group **others = malloc(((size_t)groups + 1) * sizeof *others); /* that share with no neighbour */
+  group **others = malloc(((size_t)groups + 1) * sizeof *others); /* groups without a common prefix */
   ch_status status = CH_OK;
   if (!others) return ch_no_memory(error);
   for (int64_t g = 0, run; status == CH_OK && g < groups; g += run) {
@@ -382,7 +382,7 @@ static ch_status run_groups(group_scorer *s, int64_t groups, ch_error *error) {
 
 static void describe_group(group_scorer *s, group *g) {
   const ch_score_window *w = &s->windows[g->first];
-  /* A state of constant size cannot go back to the end of a beginning: every window is read from its first token on. */
+  /* A state of constant size cannot go back to the end of a beginning, so every window runs from its first token on. */
   g->shared = s->cache_goes_back ? w->first - 1 : 0;
   for (int64_t i = 1; i < g->count; i++)
     g->shared = common(w->tokens, w[i].tokens, least(g->shared, w[i].first - 1));
@@ -406,7 +406,7 @@ static ch_status prepare_groups(group_scorer *s, const int64_t *starts, int64_t 
   CH_TRY(ch_engine_init(&s->engine, CH_F32, error));
   CH_TRY(ch_pass_table_create(&s->engine, &s->model->config, &s->model->params, PASSES, &s->passes, error));
   s->engine.compute = s->model->compute;
-  /* A cache of one token says how many bytes a token has. */
+  /* A cache of one token gives the bytes of a token. */
   CH_TRY(take_cache(s, 1, 1, error));
   s->sequence_bytes = ch_fixed_state_bytes(&s->model->config);
   s->token_bytes = (int64_t)s->cache->bytes - s->sequence_bytes + 1;
@@ -415,7 +415,7 @@ static ch_status prepare_groups(group_scorer *s, const int64_t *starts, int64_t 
   return CH_OK;
 }
 
-/* Collects the scores of all ranks, and how many tokens went through the model. */
+/* Collects the scores of all ranks and sums their computed tokens. */
 static ch_status join_windows(group_scorer *s, int64_t windows, ch_error *error) {
   ch_rank_group *ranks = s->shared.ranks;
   CH_TRY(ch_shared_join(&s->shared, s->owners, windows, s->scores, sizeof *s->scores, error));

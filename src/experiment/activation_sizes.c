@@ -1,5 +1,5 @@
-/* Observes the nodes of a graph that are activations: their names, and the root mean square of their values and of the
- * change since the first pass. It knows nothing of widths and steps; coordinate_check.c compares them. */
+/* Measures the activations of a graph: the root mean square of each one's values, and of their change since the first
+ * pass. coordinate_check.c compares them between widths and steps. */
 #include "experiment/activation_sizes.h"
 
 #include <math.h>
@@ -10,19 +10,19 @@
 #include "graph/ops.h"
 #include "model/runner.h"
 
-/* Scores are those of the first sequence, of so many tokens at most: their number grows with the square. */
+/* The most tokens whose scores are computed, all of the first sequence: the number of scores grows with the square. */
 enum { MOST_SCORED = 256 };
 
 typedef enum part { PART_VALUE, PART_INPUT, PART_SCORES } part;
 
-/* The measured quantity of a node: its value, its input, or its scores. */
+/* The activation that is measured at a node: the node's value, its first input, or its scores. */
 typedef struct observed_node {
-  int activation; /* -1: nothing */
+  int activation; /* index in the list of activations; -1: none */
   part part;
-  float *first; /* [count] of the first pass */
+  float *first; /* [count] values of the first pass; NULL before it */
 } observed_node;
 
-/* A node may be a projection and the end of a block. */
+/* The most activations at one node: attention has two, its scores and its output. */
 enum { MOST_OF_NODE = 2 };
 
 struct ch_activations {
@@ -31,12 +31,12 @@ struct ch_activations {
   const ch_params *params;
   const int32_t *tokens;
   ch_activation list[CH_MOST_ACTIVATIONS];
-  int layers[CH_MOST_ACTIVATIONS]; /* nodes that were added up in this pass */
+  int layers[CH_MOST_ACTIVATIONS]; /* nodes of each activation that were summed in this pass */
   int count;
-  const ch_graph *graph;                /* that `nodes` is about */
+  const ch_graph *graph;                /* graph that `nodes` describes; NULL before the first pass */
   observed_node (*nodes)[MOST_OF_NODE]; /* [graph->count] */
-  float *scores;                        /* of one attention */
-  int64_t score_count;                  /* room for so many */
+  float *scores;                        /* [score_count] scratch: scores of one attention */
+  int64_t score_count;                  /* capacity of `scores` */
   bool measured;
   ch_error *error;
 };
@@ -87,7 +87,7 @@ static void name_after(const char *label, char name[CH_ACTIVATION_NAME_SIZE]) {
   snprintf(name, CH_ACTIVATION_NAME_SIZE, "%.*s", (int)length, label);
 }
 
-/* Norms whose input is the residual stream after a block. */
+/* Returns true if the input of the norm with this label is the residual stream after a block. */
 static bool follows_block(const char *label) {
   int layer, end = 0;
   if (strcmp(label, "model.norm.weight") == 0) return true;
@@ -95,7 +95,7 @@ static bool follows_block(const char *label) {
   return named && !label[end] && layer > 0;
 }
 
-/* --- which nodes to look at ------------------------------------------------------------------------------------- */
+/* --- measured nodes --------------------------------------------------------------------------------------------- */
 
 static int find_or_add_activation(ch_activations *a, const char *name, bool of_stream) {
   for (int i = 0; i < a->count; i++)
@@ -116,8 +116,7 @@ static void watch(ch_activations *a, const ch_node *node, part measured, const c
   }
 }
 
-/* Products of tokens by a matrix. Products of parameters alone, which give coefficients, have another number of
- * rows. */
+/* Observes a product of tokens by a matrix of the model. Products of a dictionary's parameters alone are skipped. */
 static void watch_product(ch_activations *a, const ch_node *node, const ch_node *root) {
   char name[CH_ACTIVATION_NAME_SIZE];
   const ch_node *weight = named_parameter(node->in[1]);
@@ -229,7 +228,7 @@ static ch_status seen(void *context, const ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* --- the outside ------------------------------------------------------------------------------------------------ */
+/* --- public functions ------------------------------------------------------------------------------------------- */
 
 static ch_status set_up(ch_activations *a, const ch_config *config, int64_t sequences, int64_t length,
                         ch_error *error) {

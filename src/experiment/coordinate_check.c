@@ -1,6 +1,6 @@
-/* A coordinate check from its settings to its results: models of several widths, trained one after another for a few
- * steps, and the slopes of their activations' sizes against the width. activation_sizes.c measures the activations;
- * this file chooses when, repeats over seeds and judges the slopes. */
+/* Runs a coordinate check: trains models of several widths for a few steps, one after another, and fits slopes of their
+ * activations' sizes against the width. activation_sizes.c measures the activations; this file chooses the steps,
+ * averages over seeds and judges the slopes. */
 #include "experiment/coordinate_check.h"
 
 #include <math.h>
@@ -51,7 +51,7 @@ static ch_status read_widths(const char *text, width_list *list, ch_error *error
   return ch_fail(error, CH_ERROR_ARGUMENT, "{widths} has one width; give two or more");
 }
 
-/* Returns the settings of the check's runs, as a comparison has them. */
+/* Returns the settings of the check's runs in the form of a comparison's. */
 static ch_compare_settings runs_of(const ch_coordinate_settings *given) {
   ch_compare_settings runs = ch_compare_usual;
   runs.lineup = (ch_compare_lineup){.mechanisms = given->mechanisms,
@@ -87,8 +87,8 @@ static ch_shape_wishes wishes_of(const ch_coordinate_settings *s, int64_t width,
                            .parametrization = s->parametrization};
 }
 
-/* Returns the number of heads of every model: the requested one, or that of the narrowest model in a
- * comparison. */
+/* Chooses the number of heads of all models: the requested one or, if it is 0, the one that a comparison gives the
+ * narrowest model. Fails if a width does not divide into that many heads of an even size. */
 static ch_status choose_heads(const ch_coordinate_settings *s, const width_list *list, int64_t *heads,
                               ch_error *error) {
   ch_config config;
@@ -136,9 +136,9 @@ ch_status ch_coordinates_settings_check(const ch_coordinate_settings *settings, 
   return choose_heads(settings, &list, &heads, error);
 }
 
-/* --- what is measured ------------------------------------------------------------------------------------------- */
+/* --- measurements ----------------------------------------------------------------------------------------------- */
 
-/* The tables of an activation while they are filled. */
+/* The tables of an activation while they are filled: sizes and changes [points, widths], slopes [points]. */
 typedef struct tables {
   double *sizes, *changes, *slopes, *change_slopes;
 } tables;
@@ -151,21 +151,21 @@ typedef struct check {
   width_list list;
   int64_t points[MOST_POINTS]; /* steps after which sizes are measured */
   int point_count;
-  int64_t sequences;                  /* that are measured: */
-  int32_t *tokens, *targets;          /* [sequences, sequence] the first of the training text */
-  ch_coordinate *activations;         /* of the mechanism, and */
-  tables tables[CH_MOST_ACTIVATIONS]; /* their tables */
+  int64_t sequences;                  /* number of measured sequences */
+  int32_t *tokens, *targets;          /* [sequences, sequence length] first sequences of the training text */
+  ch_coordinate *activations;         /* activations of the mechanism that is being trained */
+  tables tables[CH_MOST_ACTIVATIONS]; /* [activations] tables of `activations` */
 } check;
 
 /* A model in training, with one of the seeds. */
 typedef struct subject {
-  int mechanism, width; /* their numbers */
+  int mechanism, width; /* indices in the plan and in the list of widths */
   ch_trainer *trainer;
   ch_activations *activations;
-  double unit; /* of the residual stream: the size of the embeddings at step 0 */
+  double unit; /* size of the embeddings at step 0, by which sizes of the residual stream are divided */
 } subject;
 
-/* Chooses the steps to measure at: 0, then 1, 2 and 5 times powers of ten, and the last. */
+/* Chooses the steps after which sizes are measured: 0, then 1, 2 and 5 times powers of ten, and the last. */
 static void choose_points(check *c) {
   static const int64_t factors[] = {1, 2, 5};
   int64_t last = c->settings->steps;
@@ -179,8 +179,7 @@ static double *table(ch_arena *arena, int count) {
   return ch_arena_alloc(arena, (size_t)count * sizeof(double));
 }
 
-/* Lists a mechanism's activations, with tables of zeros. They are known after the first pass of its first
- * model. */
+/* Lists a mechanism's activations, with tables of zeros. The list is known after the first pass of its first model. */
 static ch_status list_activations(check *c, ch_coordinate_model *model, const ch_activation *list, int count,
                                   ch_error *error) {
   ch_arena *arena = &c->made->about.arena;
@@ -210,14 +209,14 @@ static int activation_index(const ch_coordinate_model *model, const char *name) 
   return -1;
 }
 
-/* Returns the size of the embeddings, or 1 if it is not known. */
+/* Returns the size of the embeddings, or 1 if it was not measured. */
 static double unit_of(const ch_activation *list, int count) {
   for (int i = 0; i < count; i++)
     if (strcmp(list[i].name, "embedding") == 0 && list[i].size > 0) return list[i].size;
   return 1;
 }
 
-/* Adds what was measured to the means over seeds. */
+/* Measures a model's activations and adds them to the means over seeds. */
 static ch_status measure_activations(check *c, subject *s, int point, ch_error *error) {
   ch_coordinate_model *model = &c->made->models[s->mechanism];
   ch_host_tensors weights;
@@ -246,7 +245,7 @@ static ch_status take_steps(check *c, subject *s, ch_error *error) {
     for (; step < c->points[point]; step++) {
       ch_status status = ch_trainer_step(s->trainer, ch_compare_stopped, &c->setup, &report, error);
       if (status == CH_ERROR_NUMERIC) {
-        /* The loss is not finite, and neither are the remaining measurements. */
+        /* The loss is not finite, so the remaining measurements become NaN. */
         for (int i = 0; i < c->made->models[s->mechanism].activation_count; i++)
           for (int p = point; p < c->point_count; p++)
             c->tables[i].sizes[p * c->list.count + s->width] =
@@ -317,7 +316,7 @@ static ch_status check_width(check *c, int mechanism, int width, ch_error *error
   return status;
 }
 
-/* --- what follows ----------------------------------------------------------------------------------------------- */
+/* --- slopes ----------------------------------------------------------------------------------------------------- */
 
 double ch_coordinate_slope(const int64_t *widths, const double *sizes, int count) {
   double n = 0, x = 0, y = 0, xx = 0, xy = 0;
@@ -344,7 +343,7 @@ static bool is_flat(const check *c, const double *sizes, double slope) {
   return all_finite(sizes + last, widths) && fabs(slope) <= CH_COORDINATE_FLAT;
 }
 
-/* Computes the slopes of a mechanism whose models have all taken their steps. */
+/* Computes the slopes of a mechanism after all its models were trained. */
 static void judge_slopes(check *c, ch_coordinate_model *model) {
   int widths = c->list.count, last = c->point_count - 1;
   ch_coordinate *all = c->activations;
@@ -404,7 +403,7 @@ static ch_status fill_grid(check *c, ch_error *error) {
   return CH_OK;
 }
 
-/* Passes on the preparation events of a setup and ignores its other events. */
+/* Forwards the preparation events of a setup and drops its other events. */
 static bool pass_on(const ch_compare_event *event, void *context) {
   const check *c = context;
   const ch_coordinate_event own = {.kind = CH_COORDINATE_EVENT_PREPARATION,

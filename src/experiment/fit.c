@@ -1,5 +1,5 @@
-/* Fits laws to the curves of a file and to the models of a file. findings/curve_file.c reads the files, src/laws fits;
- * here are the warnings that belong to a law, and its JSON. */
+/* Fits laws to the curves or models of a file, and writes a law's warnings and JSON. findings/curve_file.c reads the
+ * files; src/laws has the numerics. */
 #define _GNU_SOURCE
 #include "experiment/fit.h"
 
@@ -14,8 +14,8 @@
 #include "laws/scaling_law.h"
 #include "laws/size_law.h"
 
-/* Returns the first point to fit. A table counts from its first point, a run's log after its first tenth, as
- * in a sweep. */
+/* Returns the first point to fit. By default it is the first of a table; in logs and results the first tenth of the
+ * tokens is skipped, as in a sweep. */
 static int first_point(const ch_fit_settings *settings, const ch_loss_curve *curve, bool table) {
   double skip = settings->skip >= 0      ? (double)settings->skip
                 : table || !curve->count ? 0
@@ -44,8 +44,8 @@ ch_status ch_fit_curves(const char *path, const ch_fit_settings *settings, ch_fi
   bool table;
   *fits = (ch_fits){0};
   CH_TRY(ch_read_curves(path, !settings->training, &fits->arena, &curves, &count, &table, error));
-  CH_TRY(ch_read_curves(path, false, &fits->arena, &training, &others, NULL,
-                        error)); /* spikes are found in step losses only */
+  /* Spikes are found in training losses only. */
+  CH_TRY(ch_read_curves(path, false, &fits->arena, &training, &others, NULL, error));
   if (count == 0) return ch_fail(error, CH_ERROR_FORMAT, "%s holds no curve", path);
   fits->file = ch_arena_strdup(&fits->arena, path);
   fits->curves = ch_arena_alloc(&fits->arena, (size_t)count * sizeof *fits->curves);
@@ -56,7 +56,7 @@ ch_status ch_fit_curves(const char *path, const ch_fit_settings *settings, ch_fi
   return CH_OK;
 }
 
-/* Warnings, one a line, as a list. */
+/* Converts a text with one warning per line to a list, and releases the text. */
 static json_t *lines_to_json(ch_text *text) {
   json_t *list = json_array();
   char *rest = text->data;
@@ -133,7 +133,7 @@ const char *const *ch_size_law_names(ch_size_form form) {
   return form == CH_SIZE_FORM_SUM ? sum : ratio;
 }
 
-/* Adds the names of quantities whose interval has no end on one side. */
+/* Adds the names of the quantities whose interval is open: it reaches 0 or has no upper end. */
 static void put_unbounded(const ch_size_law *law, ch_text *text) {
   const char *const *names = ch_size_law_names(law->form);
   const struct {

@@ -15,21 +15,20 @@ struct ch_fits {
   ch_arena arena;
 };
 
-/* Reads PATH and fits. Release the arena of *fits, also on failure. */
+/* Reads the curves in the file at `path` and fits a law to each. Release the arena of *fits, also on failure. */
 ch_status ch_fit_curves(const char *path, const ch_fit_settings *settings, ch_fits *fits, ch_error *error);
 
 /* Returns the object of `crosshead fit --json`. The caller's (json_decref); NULL when out of memory. */
 json_t *ch_fits_to_json(const ch_fits *fits);
 
-/* Adds what a reader of the law must know before using it, one sentence a line: that it does not fit, or what is not
- * bounded. */
+/* Adds warnings about a fitted law, one sentence per line: the law does not fit, or a value is not bounded. */
 void ch_scaling_law_warnings(const ch_scaling_law *law, ch_text *text);
 void ch_size_law_warnings(const ch_size_law *law, ch_text *text);
 
-/* Returns [4] names: exponent and scale of size, then of tokens. */
+/* Returns the names [4] of the law's parameters: exponent and scale of size, then exponent and scale of tokens. */
 const char *const *ch_size_law_names(ch_size_form form);
 
-/* Reads PATH and fits the law of size and tokens. */
+/* Reads the models in the file at `path` and fits the law of size and tokens. */
 ch_status ch_fit_models(const char *path, const ch_fit_settings *settings, ch_size_law *law, ch_error *error);
 
 /* Returns the object of `crosshead fit --law size --json`. The caller's (json_decref); NULL when out of

@@ -1,5 +1,5 @@
-/* Forecasts the cost of a comparison: times some steps of each of its models and multiplies. It prepares nothing on
- * disk, so the text is only estimated (trial/text_estimate.c). */
+/* Forecasts the cost of a comparison: it times some steps of each model and multiplies. The text of a new comparison is
+ * not prepared, only its size is estimated (trial/text_estimate.c). */
 #include "experiment/trial/prepare.h"
 #include "experiment/forecast.h"
 
@@ -16,13 +16,13 @@
 
 enum {
   MOST_RESULT_BYTES = 1 << 26,
-  COPIES_ON_DISK = 4 /* the model; in the checkpoint weights and two moments */
+  COPIES_ON_DISK = 4 /* the model, and a checkpoint with the weights and two moments */
 };
 
-/* Evaluating a token needs a third of the time of training on one. */
+/* Time of evaluating one token, as a share of the time of training on one. */
 static const double evaluation_cost = 1.0 / 3;
 
-/* Steps that the run in a directory has done already. */
+/* Returns how many steps the run in a directory has already done. */
 static int64_t steps_done(const ch_compare_setup *setup, const ch_train_options *training,
                           const char *directory) {
   char *checkpoint = ch_path_join(directory, CH_TRAIN_CHECKPOINT),
@@ -66,11 +66,11 @@ static ch_status count_runs(const ch_compare_setup *setup, const ch_planned_mode
   return CH_OK;
 }
 
-/* The remaining runs of a model, and the cost of one of their steps. */
+/* The remaining runs and steps of a model, and the cost of one step. */
 typedef struct work_left {
   ch_train_options training;
   int64_t runs, steps;
-  double step_seconds; /* 0: not known */
+  double step_seconds; /* duration of a step; 0: not known */
   int64_t memory_bytes, weight_bytes;
 } work_left;
 
@@ -86,18 +86,18 @@ static ch_status count_left(ch_compare_setup *setup, const ch_planned_model *pla
   if (!model->name) return ch_no_memory(error);
   CH_TRY(count_runs(setup, planned, t, share_of, model, &l->steps, error));
   l->runs = model->runs - model->finished;
-  if (setup->settings.rates.tune && model->runs > 0 &&
-      model->finished == 0) { /* the most rates that may be tried */
+  /* If no run has finished, as many tuning runs as there may be are added. */
+  if (setup->settings.rates.tune && model->runs > 0 && model->finished == 0) {
     l->steps += setup->settings.rates.tune * t->steps;
     l->runs += setup->settings.rates.tune;
   }
   return CH_OK;
 }
 
-/* Times steps of a model, with fewer sequences if whole steps would be slow. */
+/* Times steps of a model. If a whole step would be slow, it times fewer sequences and multiplies. */
 static ch_status time_model(ch_compare_setup *setup, const ch_planned_model *planned, work_left *l,
                             ch_error *error) {
-  const double most_flops = 2e11; /* of a step, some seconds of a small machine */
+  const double most_flops = 2e11; /* FLOPs of a timed step; a few seconds on a small machine */
   ch_train_options sample = setup->training;
   int64_t whole = sample.batch * sample.accumulate, micro = sample.micro_batch > 0 ? sample.micro_batch : 1;
   ch_step_timing timing;
@@ -116,7 +116,7 @@ static ch_status time_model(ch_compare_setup *setup, const ch_planned_model *pla
   return CH_OK;
 }
 
-/* Lets the worker time steps of all models that are not finished. If it cannot, the forecast says why. */
+/* Lets the worker time steps of all models that are not finished. If that fails, forecast->untimed has the reason. */
 static ch_status time_in_pytorch(ch_compare_setup *setup, work_left *remaining, ch_compare_forecast *forecast,
                                  ch_error *error) {
   const ch_compare_settings *s = &setup->settings;
@@ -231,8 +231,8 @@ static ch_status foresee_settings(const ch_compare_settings *settings, int64_t s
   return status;
 }
 
-/* Forecasts a ladder size by size. The vocabulary is only known once the comparison itself was prepared;
- * until then it is estimated. */
+/* Forecasts a ladder size by size. The vocabulary is known once the comparison itself is prepared; until then it is
+ * estimated. */
 static ch_status foresee_ladder(const ch_compare_settings *settings, ch_compare_forecast *forecast,
                                 ch_error *error) {
   int64_t sizes[CH_LADDER_MOST_RUNGS], base;
@@ -285,7 +285,7 @@ static json_t *mechanism_forecast_json(const ch_mechanism_forecast *m, bool imag
   return object;
 }
 
-/* Figures that are not known become null. */
+/* Sets the figures that only timing gives to null. */
 static void put_unknown(json_t *object) {
   static const char *const keys[] = {"seconds", "memory_bytes", "train_tokens_per_second",
                                      "train_images_per_second"};

@@ -13,19 +13,20 @@ struct ch_compare_forecast {
   int count;
   ch_mechanism_forecast total;
   bool images;
-  bool tunes;           /* learning rates are tried first: times and disk count the most that may be */
-  bool open;            /* seeds may be added until there is a verdict */
-  int part, parts;      /* only this part's runs count, with parts > 0 */
-  const char *untimed;  /* why PyTorch could not time steps: seconds and memory are not known; or NULL */
-  bool pytorch;         /* it trains */
-  double machine_bytes; /* of memory; 0: not known */
+  bool tunes;           /* learning rates are tuned; time and disk include the most rates that may be tried */
+  bool open;            /* seeds may be added until there is a verdict; they are not included */
+  int part, parts;      /* part whose runs are counted, and number of parts; parts 0: all runs */
+  const char *untimed;  /* reason why time and memory are unknown: PyTorch could not time steps; or NULL */
+  bool pytorch;         /* PyTorch trains, not the native engine */
+  double machine_bytes; /* memory of the machine; 0: not known */
   ch_arena arena;
 };
 
-/* Release forecast->arena, also on failure. */
+/* Forecasts the comparison or ladder of the settings. It times training steps and writes nothing into `out`. Release
+ * forecast->arena, also on failure. Errors: those of the settings, the text and the models; CH_ERROR_INTERRUPTED. */
 ch_status ch_forecast_make(const ch_compare_settings *settings, ch_compare_forecast *forecast,
                            ch_error *error);
-/* Returns a new object; NULL when out of memory. */
+/* Returns the forecast as JSON. The caller's (json_decref); NULL when out of memory. */
 json_t *ch_forecast_to_json(const ch_compare_forecast *forecast);
 
 #endif

@@ -1,5 +1,5 @@
-/* Runs one comparison after another, first at the requested size, then at all others, and fits the laws of their
- * losses. Each rung is a comparison with a directory of its own; laws/ladder_laws.c has the numerics. */
+/* Runs the comparisons of a ladder, first at the requested size, then at the others, and fits laws to their losses.
+ * Each rung is a comparison with its own directory; laws/ladder_laws.c has the numerics. */
 #include "experiment/ladder.h"
 
 #include <math.h>
@@ -16,11 +16,11 @@
 
 enum { FLOPS_OF_TRAINING = 3 };
 
-/* The losses at these shares of a run's tokens are fitted too. */
+/* Shares of a run's tokens at which its loss is fitted too. */
 static const double earlier_shares[] = {0.5, 0.75};
 enum { SHARES = sizeof earlier_shares / sizeof *earlier_shares };
 
-/* --- what a rung found ------------------------------------------------------------------------------------------- */
+/* --- results of a rung ------------------------------------------------------------------------------------------- */
 
 static double run_loss(const ch_model_result *run) {
   return run->validation_loss;
@@ -34,8 +34,8 @@ static double spread_of(const ch_model_result *run) {
   return run->train_spread;
 }
 
-/* Returns a run's validation loss after `share` of its tokens, interpolated over the logarithm of tokens; NaN
- * outside of the evaluations. */
+/* Returns a run's validation loss after `share` of its tokens, interpolated over the logarithm of tokens; NaN outside
+ * the range of its evaluations. */
 static double loss_at(const ch_model_result *run, double share) {
   double tokens = share * (double)run->tokens_trained;
   for (int p = 1; p < run->validation_points; p++) {
@@ -86,14 +86,14 @@ static ch_status take_rung(const ch_comparison *rung, int index, ch_ladder *ladd
   return status;
 }
 
-/* Returns an --out that holds nothing, for models that are planned but not trained. */
+/* Returns an output directory that does not exist, for models that are planned but not trained. */
 static const char *nowhere_below(const ch_compare_settings *settings, ch_arena *arena) {
   return ch_arena_printf(arena, "%s/rungs/planned", settings->report.out);
 }
 
 /* --- the target -------------------------------------------------------------------------------------------------- */
 
-/* Computes the cost of training at the target. Models of that size are planned; none is created. */
+/* Computes the FLOPs of training at the target size. Its models are planned, not trained. */
 static ch_status plan_target(const ch_compare_settings *settings, int64_t base, int64_t vocabulary,
                              ch_arena *arena, ch_ladder *ladder, ch_error *error) {
   ch_comparison comparison = {0};
@@ -184,8 +184,7 @@ static ch_status allocate_ladder(const ch_comparison *comparison, ch_arena *aren
   return fine ? CH_OK : ch_no_memory(error);
 }
 
-/* Returns true if this process has the results of a rung: other ranks, and parts of a comparison, only train its
- * runs. */
+/* Returns true if this process has the results of a rung. Other ranks and parts of a comparison only train its runs. */
 static bool has_results(const ch_compare_settings *settings) {
   return ch_ranks_leads(settings->workers.ranks) && settings->schedule.parts == 0;
 }
@@ -243,7 +242,7 @@ static ch_status check_names(const char *mechanisms, ch_error *error) {
   return status;
 }
 
-/* Checks that models of all sizes can be, before the first is trained; nothing is written. */
+/* Checks before training that models of all sizes can be configured. Nothing is written. */
 static ch_status check_sizes(const ch_compare_settings *settings, int64_t base, const int64_t *sizes,
                              int rungs, ch_error *error) {
   for (int i = 0; i < rungs && settings->lineup.match != CH_MATCH_TIME; i++) {

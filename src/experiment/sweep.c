@@ -1,5 +1,5 @@
-/* A sweep from its settings to its results: a queue of runs, and worker threads or groups of ranks that train them.
- * Each run trains as a run of a comparison does (trial/train_run.c); findings/sweep_judge.c draws the conclusions. */
+/* Runs a sweep from its settings to its results: worker threads or groups of ranks train the runs of a queue.
+ * findings/sweep_judge.c draws the conclusions. */
 #include "experiment/trial/prepare.h"
 #include "experiment/sweep.h"
 
@@ -24,12 +24,12 @@
 #include "train/worker.h"
 
 enum { MOST_JOBS = 64, LEAST_EVALUATED = 16384, BUDGET_TO_EVALUATED = 100, MOST_RESULT_BYTES = 1 << 26 };
-static const double usual_extrapolation = 10; /* times the tokens trained on */
-static const double usable_memory = 0.7;      /* of the machine's */
+static const double usual_extrapolation = 10; /* default ratio of a law's budget to the trained tokens */
+static const double usable_memory = 0.7;      /* share of the machine's memory that all runs may use */
 
 /* --- settings ---------------------------------------------------------------------------------------------------- */
 
-/* Returns the settings of the sweep's runs, as a comparison has them, without the learning rate. */
+/* Returns the settings of the sweep's runs in the form of a comparison's, without the learning rate. */
 static ch_compare_settings runs_of(const ch_sweep_settings *settings) {
   ch_compare_settings runs = ch_compare_usual;
   runs.lineup = settings->lineup;
@@ -59,10 +59,10 @@ ch_status ch_sweep_settings_check(const ch_sweep_settings *settings, ch_error *e
 
 /* --- the queue --------------------------------------------------------------------------------------------------- */
 
-/* A run of the grid; `swept` is filled when it is done. */
+/* A run of the grid. */
 typedef struct planned_run {
   const ch_planned_model *model;
-  ch_sweep_result swept;
+  ch_sweep_result swept; /* result of the run; if not `done`, only its name, rate, seed and shape are set */
   bool done;
 } planned_run;
 
@@ -73,12 +73,12 @@ typedef struct pool {
   ch_sweep *sweep;
   ch_compare_setup setup;
   planned_run *runs;    /* [sweep->planned] */
-  pthread_mutex_t lock; /* guards everything below, the sweep, its arena, and the callbacks */
-  int next;
-  ch_status status; /* the first failure ends the sweep; */
+  pthread_mutex_t lock; /* guards `next`, `status`, `error`, the sweep, its arena and the callbacks */
+  int next;             /* index of the next run in the queue */
+  ch_status status;     /* status of the first failure, which ends the sweep; not used over ranks */
   ch_error error;
-  int *listed;                    /* over ranks: the runs of the pieces that are handed out, */
-  ch_scheduler_failures failures; /* and what failed, while others go on */
+  int *listed;                    /* over ranks: [pieces] index of each piece's run */
+  ch_scheduler_failures failures; /* over ranks: failed runs, which do not end the sweep */
 } pool;
 
 /* Returns "mha/lr-0.003", or "mha/lr-0.003-seed-2" for further seeds. */
@@ -107,7 +107,7 @@ static ch_status plan_run(pool *p, const ch_planned_model *model, double rate, u
   return run->swept.directory ? CH_OK : ch_no_memory(error);
 }
 
-/* Mechanisms, rates, seeds: in this order in the results. */
+/* Plans all runs, ordered by mechanism, then rate, then seed. */
 static ch_status plan_runs(pool *p, ch_error *error) {
   const ch_compare_training *o = &p->settings->training;
   ch_sweep *sweep = p->sweep;
@@ -129,9 +129,9 @@ static ch_status plan_runs(pool *p, ch_error *error) {
   return CH_OK;
 }
 
-/* Chooses the number of runs at a time: the least of the threads, the requested jobs, the runs, and those
- * that fit into memory. It uses the machine's total memory, not the free memory, so that a continued sweep
- * divides its threads as before. */
+/* Chooses the number of runs at a time: the requested jobs or, by default, the threads, but no more than fit into
+ * memory. The limit is the machine's total memory, not its free memory, so that a continued sweep divides its threads
+ * as before. Over ranks each group trains one run at a time. */
 static ch_status choose_jobs(pool *p, ch_error *error) {
   ch_trainer *trainer = NULL;
   double most = 1, available = usable_memory * (double)p->sweep->about.machine.memory_bytes;
@@ -157,7 +157,7 @@ static ch_status choose_jobs(pool *p, ch_error *error) {
 
 /* --- one run ----------------------------------------------------------------------------------------------------- */
 
-/* The private data of a worker. */
+/* The private state of a worker. */
 typedef struct worker {
   pool *pool;
   ch_data data;
@@ -165,12 +165,12 @@ typedef struct worker {
   planned_run *run;
   ch_stability_watch watch;
   ch_step_times times;
-  bool hopeless, began; /* the run has trained a step */
+  bool hopeless, began; /* the run cannot recover and is ended early; its training has started */
   ch_status failed;     /* status of the callbacks between two steps */
   ch_error error;
 } worker;
 
-/* Sends an event on rank 0; the other ranks have none. The caller holds the lock. */
+/* Sends an event on rank 0. While worker threads run, the caller holds the lock. */
 static void send_sweep_event(pool *p, ch_sweep_event event) {
   const ch_sweep_settings *s = p->settings;
   if (s->event && ch_ranks_leads(s->workers.ranks) && !s->event(&event, s->user)) p->setup.stopped = true;
@@ -186,7 +186,7 @@ static void on_started(void *context, int64_t step, const ch_trained_on *on) {
   pthread_mutex_unlock(&w->pool->lock);
   ch_progress_record record;
   ch_trainer_progress(w->trainer, &record);
-  for (int64_t i = 0; i < step; i++) /* of a resumed run: as it was before */
+  for (int64_t i = 0; i < step; i++) /* replays the losses of a resumed run */
     w->hopeless = ch_stability_loss(&w->watch, record.losses[i]) || w->hopeless;
 }
 
@@ -206,12 +206,12 @@ static void on_step(void *context, const ch_step_report *report) {
 
 static bool on_interrupted(void *context) {
   worker *w = context;
-  bool stops =
-      ch_scheduler_stops(&w->pool->setup.scheduler); /* called in any case: it also serves other ranks */
+  /* ch_scheduler_stops must be called in any case, because it also serves other ranks. */
+  bool stops = ch_scheduler_stops(&w->pool->setup.scheduler);
   return stops || w->hopeless || w->failed != CH_OK;
 }
 
-/* Records the trainer's results; called with the lock held. Curves go into the sweep's arena. */
+/* Records the trainer's results. The caller holds the lock. Curves go into the sweep's arena. */
 static ch_status note_down(worker *w, bool finite, ch_error *error) {
   ch_sweep_result *swept = &w->run->swept;
   ch_model_result curves = {0};
@@ -223,7 +223,7 @@ static ch_status note_down(worker *w, bool finite, ch_error *error) {
   swept->tokens_trained = record.tokens;
   if (median > 0)
     swept->train_tokens_per_second = (double)ch_train_step_tokens(&w->pool->setup.training) / median;
-  else if (record.seconds > 0) /* all steps were done before the last interruption */
+  else if (record.seconds > 0) /* an earlier process did all steps, so only the mean speed is known */
     swept->train_tokens_per_second = (double)record.tokens / record.seconds;
   if (record.validation_points) swept->validation_loss = record.validation[record.validation_points - 1].loss;
   CH_TRY(ch_model_result_fill_curves(&w->pool->setup, &record, &curves, error));
@@ -286,7 +286,7 @@ static ch_status read_result(pool *p, const char *path, ch_sweep_result *swept, 
   return status;
 }
 
-/* Collects the finished runs in the order of the plan, and writes them. */
+/* Judges the finished runs, in the order of the plan, and writes results.json. */
 static ch_status write_results(pool *p, ch_error *error) {
   ch_sweep *sweep = p->sweep;
   char *path = ch_path_join(p->settings->report.out, CH_COMPARE_RESULTS);
@@ -301,7 +301,7 @@ static ch_status write_results(pool *p, ch_error *error) {
   return status;
 }
 
-/* Records a finished run. The caller holds the lock. */
+/* Records a finished run. While worker threads run, the caller holds the lock. */
 static ch_status finished(pool *p, planned_run *run, bool earlier, ch_error *error) {
   run->done = true;
   run->swept.verdict = run->swept.stability.verdict; /* until all runs are judged */
@@ -316,7 +316,7 @@ static ch_status find_run(const pool *p, const planned_run *run, char **director
   return *result ? CH_OK : ch_no_memory(error);
 }
 
-/* Trains a run with all ranks of this one's group, one of which writes its result. */
+/* Trains a run with all ranks of this group. One of them writes the result. */
 static ch_status make_run(worker *w, planned_run *run, ch_error *error) {
   pool *p = w->pool;
   char *directory = NULL, *result = NULL;
@@ -338,7 +338,7 @@ done:
   return status;
 }
 
-/* Reads the result of a run, if it is there. */
+/* Reads the result of a run if its file exists. */
 static ch_status read_run(pool *p, planned_run *run, bool *found, ch_error *error) {
   char *directory = NULL, *result = NULL;
   ch_status status = find_run(p, run, &directory, &result, error);
@@ -410,7 +410,7 @@ static void *work(void *context) {
   return NULL;
 }
 
-/* Workers block signals, so that the thread that called handles them: only its handler's stack is known to be safe. */
+/* Starts the workers and waits for them. They block all signals, so that the calling thread handles them. */
 static ch_status work_all(pool *p, ch_error *error) {
   pthread_t threads[MOST_JOBS];
   sigset_t all, before;
@@ -441,7 +441,7 @@ static planned_run *run_of(pool *p, const ch_assignment *piece) {
 
 static ch_status make_piece(void *context, const ch_assignment *piece, bool *began, ch_error *error) {
   worker *w = context;
-  ch_status status = make_run(w, run_of(w->pool, piece), error); /* all ranks have planned the same runs */
+  ch_status status = make_run(w, run_of(w->pool, piece), error); /* run_of: all ranks have the same plan */
   *began = w->began;
   return status;
 }
@@ -469,7 +469,7 @@ static ch_status on_made(void *context, int index, const ch_outcome *outcome, ch
                  run->swept.directory, p->settings->report.out);
 }
 
-/* Reads earlier runs and hands out the others. Runs on rank 0. */
+/* Reads earlier runs and distributes the others. Runs on rank 0. */
 static ch_status hand_out(worker *w, ch_assignment *pieces, int *listed, ch_error *error) {
   pool *p = w->pool;
   int count = 0;
@@ -554,7 +554,7 @@ static ch_status run_pool(pool *p, const ch_compare_settings *runs, ch_error *er
   sweep->budget =
       p->settings->budget > 0 ? (double)p->settings->budget : usual_extrapolation * (double)tokens;
   sweep->skip = warmup > tokens / 10 ? warmup : tokens / 10;
-  /* These settings determine the plan too; those shared with comparisons have been compared. */
+  /* Compares the rates and the budget between ranks; ch_compare_prepare has compared all other settings. */
   const ch_rate_grid *grid = &p->grid;
   const ch_rank_fact facts[] = {
       {"other options",
@@ -568,7 +568,7 @@ static ch_status run_pool(pool *p, const ch_compare_settings *runs, ch_error *er
   return ch_scheduler_conclude(scheduler, status, error);
 }
 
-/* Passes on the events of a setup that a sweep also has. */
+/* Forwards the events of a setup that a sweep also has. */
 static bool pass_on(const ch_compare_event *event, void *context) {
   pool *p = context;
   pthread_mutex_lock(&p->lock);

@@ -1,5 +1,5 @@
-/* Decodes ggml's blocks. The kernels decode those that inference reads in place. A scale times a small
-   integer is exact in F32, so there is one rounding at most. */
+/* Decodes ggml's blocks. Kernels decode the block-quantised types that inference reads in place. A scale times
+   a small integer is exact in F32, so there is at most one rounding. */
 #include "formats/blocks.h"
 
 #include <math.h>
@@ -103,7 +103,7 @@ static void scale_of_q5_k(const unsigned char *p, int group, float *scale, float
   }
 }
 
-/* Groups of 32 with a fifth bit of every value apart. */
+/* Decodes groups of 32 whose values have a fifth bit, stored separately. */
 static void q5_k(const unsigned char *b, float *y) {
   const unsigned char *high = b + 16, *q = b + 48;
   float d = half(b), least = half(b + 2), scale, shift;

@@ -1,4 +1,4 @@
-/* ggml's block-quantised element types: blocks of values, most of them small integers with a scale. */
+/* ggml's element types. Most are block-quantised: blocks of small integers with a scale. */
 #ifndef CH_FORMATS_BLOCKS_H
 #define CH_FORMATS_BLOCKS_H
 
@@ -31,20 +31,21 @@ typedef enum ch_block_type {
 typedef struct ch_block_format {
   ch_block_type type;
   const char *name;
-  int64_t values; /* of a block */
-  size_t bytes;
-  ch_dtype dtype; /* of a tensor that inference reads in place; CH_U8: of none, */
-  void (*decode)(const unsigned char *block, float *values); /* and this is how it is read. Else NULL */
+  int64_t values; /* values per block */
+  size_t bytes;   /* bytes per block */
+  ch_dtype dtype; /* dtype of tensors that inference reads in place; CH_U8: blocks must be decoded */
+  /* decodes a block; NULL if inference reads the blocks in place */
+  void (*decode)(const unsigned char *block, float *values);
 } ch_block_format;
 
-/* Returns the format of a type of ggml, or NULL for an unsupported type. */
+/* Returns the format of a type number of ggml, or NULL for an unsupported type. */
 const ch_block_format *ch_block_format_of(uint32_t type);
-/* Returns the format of tensors of this type, or NULL for whole numbers and F64. */
+/* Returns the format of tensors of this dtype, or NULL for integers and F64. */
 const ch_block_format *ch_block_format_for(ch_dtype dtype);
 /* The names of all formats, for messages: "F32, F16, Q4_0, ...". */
 extern const char ch_block_names[];
 
-/* Decodes `count` values, a multiple of a block's, to F32. `data` need not be aligned. */
+/* Decodes `count` values, a multiple of format->values, to F32. `data` need not be aligned. */
 void ch_blocks_decode(const ch_block_format *format, const unsigned char *data, int64_t count, float *values);
 
 #endif

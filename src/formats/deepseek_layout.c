@@ -1,9 +1,9 @@
-/* Rows of latent attention in the order and size that DeepSeek's classes want.
+/* Reorders and scales the rows of latent attention for DeepSeek's classes.
  *
- * A latent's norm is w z / sqrt(mean(z^2) + eps). With z' = f z and f^2 = 1e-6 / eps it is w z' /
- * sqrt(mean(z'^2) + 1e-6): the same, so the rows that compute z are multiplied by f. A rotation turns rows i
- * and i + r/2 of r together, or neighbours 2 i and 2 i + 1; queries and keys in the same order have the same
- * products. */
+ * A latent's norm is w z / sqrt(mean(z^2) + eps). With z' = f z and f^2 = 1e-6 / eps it equals w z' /
+ * sqrt(mean(z'^2) + 1e-6), so the rows that compute z are multiplied by f. Of r rotated rows, a rotation pairs
+ * rows i and i + r/2, or neighbours 2 i and 2 i + 1. The products of queries and keys do not change if both have
+ * the same order. */
 #include "formats/deepseek_layout.h"
 
 #include <math.h>
@@ -54,7 +54,7 @@ bool ch_deepseek_changes(const ch_deepseek_layout *layout, const char *name) {
 
 int64_t ch_deepseek_row(const ch_deepseek_layout *layout, const char *name, int64_t row) {
   if (!layout->pairs) return row;
-  int64_t size = layout->nope + layout->rope, first = -1; /* of the rotated rows of its head */
+  int64_t size = layout->nope + layout->rope, first = -1; /* first rotated row of the head */
   if (makes_queries(name)) first = row / size * size + layout->nope;
   if (is(name, "kv_a_proj_with_mqa")) first = layout->latent;
   return first < 0 || row < first ? row : first + ch_halved_row(row - first, layout->rope);

@@ -1,4 +1,4 @@
-/* A model directory as a source: every tensor in its own type, without what training alone needs. */
+/* A model directory as a source: every tensor in its stored type, without tensors that only training needs. */
 #include <string.h>
 
 #include "compress/absorb.h"
@@ -58,8 +58,8 @@ static void close_model(void *context) {
   ch_model_unload(context);
 }
 
-/* Returns the type in the file; the model's tensor may be a converted copy. Blocks are returned only if the
-   model has them too. */
+/* Returns the tensor's type in the file; the model's tensor may be a converted copy. A block type is returned
+   only if the model's tensor has it too. */
 static ch_dtype stored_dtype(const ch_model *model, const char *name) {
   for (int i = 0; i < model->weights.shard_count; i++) {
     const ch_stored_tensor *stored = ch_safetensors_find(&model->weights.shards[i], name);
@@ -69,10 +69,11 @@ static ch_dtype stored_dtype(const ch_model *model, const char *name) {
     return stored->tensor.dtype == CH_F64 ? CH_F32 : stored->tensor.dtype;
   }
   ch_dtype dtype = model->weights.tensors[ch_params_find(&model->params, name)].dtype;
-  return dtype == CH_F64 ? CH_F32 : dtype; /* under another name there */
+  return dtype == CH_F64 ? CH_F32 : dtype; /* stored under another name */
 }
 
-/* Returns true if all latents are F32. A factor would round rows of another type once more. */
+/* Returns true if the rows that compute latents are all F32. Scaling rows of another type would round them once
+   more. */
 static bool latents_are_f32(const ch_model *model) {
   for (int i = 0; i < model->params.count; i++) {
     const char *name = model->params.rows[i].name;

@@ -1,5 +1,5 @@
-/* A model of ours as files of its family have it: other names, several matrices in one tensor, transposed,
-   differences from 1. */
+/* A Crosshead model with the tensors of its family: other names, several matrices in one tensor, transposed
+   matrices, norm weights as differences from 1. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,14 +8,14 @@
 #include "io/tensor_layout.h"
 
 typedef struct part {
-  int of; /* the tensor of the family that it is, or is in */
+  int of; /* index of the family's tensor that holds the part */
   ch_tensor_place place;
 } part;
 
 typedef struct family_source {
   ch_source inner;
   part *parts;  /* [inner.params.count] */
-  float *whole; /* the tensor `held` of several parts, or transposed; or NULL */
+  float *whole; /* values of tensor `held`, which has several parts or is transposed; or NULL */
   int held;
 } family_source;
 
@@ -69,8 +69,9 @@ static ch_status rows(const ch_source *source, int index, int64_t first, int64_t
   int64_t all, columns;
   ch_rows_of(&source->params.rows[index], &all, &columns);
   const ch_tensor_place *place = &f->parts[own].place;
+  /* true if the part is its whole tensor */
   bool in_order = !place->transposed && !place->experts && place->first == 0 &&
-                  place->rows == f->inner.params.rows[own].shape[0]; /* the part is its whole tensor */
+                  place->rows == f->inner.params.rows[own].shape[0];
   if (!in_order) {
     CH_TRY(hold(f, source, index, error));
     memcpy(values, f->whole + first * columns, (size_t)(count * columns) * sizeof *values);

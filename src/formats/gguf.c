@@ -15,7 +15,7 @@ enum { MOST_NAME = 1024, DEFAULT_ALIGNMENT = 32, MOST_ALIGNMENT = 1 << 20 };
 
 static const struct {
   const char *name, *several;
-  size_t size; /* 0: not fixed */
+  size_t size; /* bytes; 0: not fixed */
 } types[CH_GGUF_TYPES] = {{"a byte", "bytes", 1},
                           {"a signed byte", "signed bytes", 1},
                           {"a 16-bit number", "16-bit numbers", 2},
@@ -93,7 +93,7 @@ static ch_status take_name(reader *r, const char *of, char **name) {
   return *name ? CH_OK : ch_no_memory(r->error);
 }
 
-/* Makes room for one more. Memory grows with what is read, not with the counts in the header. */
+/* Makes room for one more element. Memory grows with the elements read, not with the counts in the header. */
 static ch_status reserve(reader *r, void **list, int64_t count, int64_t *room, size_t size) {
   if (count < *room) return CH_OK;
   int64_t more = *room ? *room * 2 : 64;
@@ -194,7 +194,7 @@ static ch_status take_tensor(reader *r, uint64_t *offset) {
   return CH_OK;
 }
 
-/* --- checks of the whole -------------------------------------------------------------------------------- */
+/* --- checks of the whole file --------------------------------------------------------------------------- */
 
 static int by_key(const void *a, const void *b) {
   return strcmp(((const ch_gguf_value *)a)->key, ((const ch_gguf_value *)b)->key);
@@ -244,7 +244,7 @@ static ch_status find_alignment(const reader *r, uint64_t *alignment) {
   return CH_OK;
 }
 
-/* Places tensors at their offsets. `offsets` and tensors have the order of the file. */
+/* Sets the tensors' data. `offsets` and tensors have the order of the file. */
 static ch_status place_tensors(reader *r, const uint64_t *offsets, uint64_t alignment) {
   char quoted[100];
   uint64_t header = (uint64_t)(r->at - r->start), start = (header + alignment - 1) / alignment * alignment;
@@ -423,9 +423,9 @@ ch_status ch_gguf_bool(const ch_gguf *file, const char *key, bool *flag, ch_erro
   int64_t whole = 0;
   if (!value) return CH_OK;
   bool truth = !value->list && value->type == CH_GGUF_BOOL;
+  /* some programs write a number */
   bool number = !truth && !value->list && value->type != CH_GGUF_STRING &&
-                ch_gguf_whole_at(value, 0, &whole) &&
-                (whole == 0 || whole == 1); /* as some programs write it */
+                ch_gguf_whole_at(value, 0, &whole) && (whole == 0 || whole == 1);
   if (!truth && !number) return wrong(file, key, "true or false", error);
   *flag = truth ? *value->data != 0 : whole == 1;
   return CH_OK;

@@ -1,11 +1,12 @@
-/* GGUF files: metadata by name, and tensors in ggml's element types. Hostile-proof reading by memory map. */
+/* GGUF files: metadata by name, and tensors in ggml's element types. Files are memory-mapped and checked, so that
+   hostile ones are safe to open. */
 #ifndef CH_FORMATS_GGUF_H
 #define CH_FORMATS_GGUF_H
 
 #include "base/file.h"
 #include "formats/blocks.h"
 
-/* The numbers are the file's. */
+/* Type numbers of GGUF files. */
 typedef enum ch_gguf_type {
   CH_GGUF_U8,
   CH_GGUF_I8,
@@ -31,9 +32,9 @@ typedef struct ch_gguf_string {
 
 typedef struct ch_gguf_value {
   char *key;
-  ch_gguf_type type; /* of a list's elements */
+  ch_gguf_type type; /* type of the value, or of a list's elements */
   bool list;
-  uint64_t count; /* 1, or the list's */
+  uint64_t count; /* number of elements; 1 if the value is no list */
   const unsigned char *data;
 } ch_gguf_value;
 
@@ -43,33 +44,33 @@ typedef struct ch_gguf_tensor {
   char *name;
   const ch_block_format *format;
   int rank;
-  int64_t shape[CH_GGUF_MAX_RANK]; /* as ours: the last dimension is contiguous */
+  int64_t shape[CH_GGUF_MAX_RANK]; /* [rank], the last dimension contiguous (reversed in files) */
   const unsigned char *data;
   size_t bytes;
 } ch_gguf_tensor;
 
 typedef struct ch_gguf {
-  char *where; /* for messages */
+  char *where; /* name for messages */
   ch_map map;
   ch_gguf_value *values; /* sorted by key */
   int64_t value_count;
   ch_gguf_tensor *tensors; /* sorted by name */
   int64_t tensor_count;
-  struct ch_gguf *parts; /* the other files of a split model, whose tensors are among those above; or NULL */
+  struct ch_gguf *parts; /* the other files of a split model, or NULL; `tensors` includes their tensors */
   int64_t part_count;
 } ch_gguf;
 
-/* Opens and checks a file: counts, lengths and types against the bytes there are, duplicate keys and names,
-   tensors in range and apart. Needs memory in proportion to keys and tensors. Release with ch_gguf_close,
-   also after a failure. */
+/* Opens and checks a file: counts, lengths and types must fit its size, keys and names be unique, and tensors be
+   in range without overlap. Memory grows with the number of keys and tensors. Release with ch_gguf_close, also
+   after a failure. */
 ch_status ch_gguf_open(const char *path, ch_gguf *file, ch_error *error);
 /* Opens a model that may be split over several files; `path` is the first. The others are found by their
    names, NAME-00002-of-00003.gguf. Each must exist and be the part in its name. */
 ch_status ch_gguf_open_parts(const char *path, ch_gguf *file, ch_error *error);
-/* Like ch_gguf_open, for memory, for the fuzz target; `data` must outlive `file`. */
+/* Parses a file in memory. `data` must outlive `file`. `where` is for messages. */
 ch_status ch_gguf_parse(const void *data, size_t size, const char *where, ch_gguf *file, ch_error *error);
 void ch_gguf_close(ch_gguf *file);
-/* Releases mapped memory of whichever file it belongs to, like ch_map_forget. */
+/* Releases mapped memory of the file or part that it belongs to, like ch_map_forget. */
 void ch_gguf_forget(const ch_gguf *file, const void *data, size_t bytes);
 
 /* Returns the value of a key, or NULL if there is none. */
@@ -80,21 +81,21 @@ bool ch_gguf_is(ch_gguf_string text, const char *word);
 /* For qsort of tensors. */
 int ch_gguf_by_name(const void *a, const void *b);
 
-/* Read a value by its key. If it is absent, the result does not change; that is an error if `required`. A
+/* These read a value by its key. If it is absent, the result does not change; that is an error if `required`. A
    list, or a value of another type, is an error. */
 ch_status ch_gguf_whole(const ch_gguf *file, const char *key, bool required, int64_t *value, ch_error *error);
 ch_status ch_gguf_number(const ch_gguf *file, const char *key, bool required, double *value, ch_error *error);
 ch_status ch_gguf_bool(const ch_gguf *file, const char *key, bool *value, ch_error *error);
 ch_status ch_gguf_text(const ch_gguf *file, const char *key, bool required, ch_gguf_string *text,
                        ch_error *error);
-/* Finds a list of strings, or for any other `type` of numbers of some type. *value is NULL if it is absent
-   and not required. */
+/* Finds a list of strings (`type` CH_GGUF_STRING) or of numbers of any type (any other `type`). *value is NULL
+   if the list is absent and not required. */
 ch_status ch_gguf_list(const ch_gguf *file, const char *key, ch_gguf_type type, bool required,
                        const ch_gguf_value **value, ch_error *error);
 
-/* Returns element i of a list of numbers of any type as a double. ch_gguf_whole_at returns it as an integer
-   if it is whole and fits. */
+/* Returns element i of a list of numbers of any type as a double. */
 double ch_gguf_number_at(const ch_gguf_value *value, uint64_t i);
+/* Reads element i as an integer. Returns false if it is not whole or too large. */
 bool ch_gguf_whole_at(const ch_gguf_value *value, uint64_t i, int64_t *whole);
 /* Returns the string at *at, and moves *at past it. */
 ch_gguf_string ch_gguf_next_string(const unsigned char **at);

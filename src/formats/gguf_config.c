@@ -54,7 +54,7 @@ static ch_status find_architecture(metadata *m) {
   m->of = architecture_of(m->file, &name);
   if (m->of && strcmp(m->of->name, "llama") == 0) {
     CH_TRY(ch_gguf_whole(m->file, "llama.expert_count", false, &experts, m->error));
-    if (experts > 0) m->of = NULL; /* Mixtral's, one of gguf_families.c */
+    if (experts > 0) m->of = NULL; /* a Mixtral model, which gguf_families.c reads */
   }
   if (m->of) {
     m->keys = (ch_metadata){.file = m->file, .architecture = m->of->name, .error = m->error};
@@ -75,8 +75,8 @@ static ch_status find_architecture(metadata *m) {
       m->file->where, ch_json_quote(text, quoted, sizeof quoted));
 }
 
-/* Reads Qwen3's experts, in every layer, as llama.cpp does. If they have no width, those that a token uses
-   are together as wide as feed_forward_length. Their weights are always renormalised. */
+/* Reads Qwen3's experts, in every layer, as llama.cpp does. Without a stored width, the experts that a token uses
+   share feed_forward_length. Their weights are always renormalised. */
 static ch_status read_experts(metadata *m, ch_config *c) {
   ch_moe_config *moe = &c->moe;
   double scale = 0;
@@ -95,7 +95,7 @@ static ch_status read_experts(metadata *m, ch_config *c) {
   return CH_OK;
 }
 
-/* Reads the size of heads, and refuses what these architectures could have but the models here do not. */
+/* Reads the size of heads. Fails for features of these architectures that Crosshead does not support. */
 static ch_status read_heads(metadata *m, ch_config *c) {
   int64_t experts = 0, value_length;
   c->head_dim = c->hidden_size / c->num_attention_heads;
@@ -131,8 +131,8 @@ static ch_status read_sizes(metadata *m, ch_config *c) {
 
 /* --- rotation ------------------------------------------------------------------------------------------- */
 
-/* Llama 3's scaling is stored as its result: divisors of the frequencies. low_freq_factor 1 and
-   high_freq_factor 4, as published, and every power of two as the original context are tried. */
+/* Llama 3's scaling is stored as its result, divisors of the frequencies. The published low_freq_factor 1 and
+   high_freq_factor 4 are tried with every power of two up to MOST_CONTEXT as the original context. */
 enum { MOST_CONTEXT = 1 << 24 };
 
 static bool matches_llama3(const ch_gguf_tensor *divisors, const ch_config *c, double factor,
@@ -188,7 +188,7 @@ static ch_status read_rotation(metadata *m, ch_config *c) {
   return read_divisors(m, divisors, c);
 }
 
-/* --- what the tensors say ------------------------------------------------------------------------------- */
+/* --- sizes from the tensors ----------------------------------------------------------------------------- */
 
 static bool has(const ch_gguf *file, const char *name) {
   return ch_gguf_find_tensor(file, name) != NULL;

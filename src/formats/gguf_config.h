@@ -1,4 +1,4 @@
-/* The configuration that a GGUF file's metadata describe. */
+/* Reads the configuration of a model from a GGUF file's metadata. */
 #ifndef CH_FORMATS_GGUF_CONFIG_H
 #define CH_FORMATS_GGUF_CONFIG_H
 

@@ -1,5 +1,5 @@
-/* Architecture deepseek2: latent attention and experts, of DeepSeek-V2's kind or V3's by how experts are
-   scored. */
+/* Architecture deepseek2: latent attention and experts. The scoring of experts decides between DeepSeek-V2 and
+   V3. */
 #include <stdio.h>
 
 #include "attention/mechanism.h"
@@ -17,8 +17,8 @@ static ch_status read_attention(ch_metadata *m, ch_config *c) {
   CH_TRY(ch_metadata_whole(m, "rope.dimension_count", true, &a->qk_rope_head_dim));
   CH_TRY(ch_metadata_whole(m, "attention.key_length", true, &key));
   CH_TRY(ch_metadata_whole(m, "attention.value_length", true, &value));
-  CH_TRY(ch_metadata_whole(m, "attention.key_length_mla", false,
-                           &key)); /* newer files: of a head before it is folded */
+  /* newer files have the length of a head before it is folded */
+  CH_TRY(ch_metadata_whole(m, "attention.key_length_mla", false, &key));
   CH_TRY(ch_metadata_whole(m, "attention.value_length_mla", false, &value));
   a->qk_nope_head_dim = key - a->qk_rope_head_dim;
   a->v_head_dim = value;

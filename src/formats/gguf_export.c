@@ -1,5 +1,5 @@
 /* Writes a model as GGUF: metadata, vocabulary, and tensors in the architecture's order of rows. gguf_write.c
-   knows the file format. */
+   implements the file format. */
 #include "formats/gguf_export.h"
 
 #include <math.h>
@@ -27,8 +27,8 @@ typedef struct gguf_output {
   ch_gguf_header header;
   ch_writer writer;
   double done, total;
-  float *values; /* rows that are converted, */
-  void *stored;  /* and as they are stored */
+  float *values; /* [room] rows as F32 */
+  void *stored;  /* [room] rows in their stored form */
   int64_t room;
   ch_error *error;
 } gguf_output;
@@ -78,12 +78,12 @@ static void put_rotation(gguf_output *w) {
   put_number(w, "rope.freq_base", c->rope_theta);
   if (c->local_rope_theta != 0)
     put_number(w, "rope.freq_base_swa", c->local_rope_theta);
-  else if (strcmp(w->of->name, "gemma3") == 0) /* which has another base where the file does not say one */
+  else if (strcmp(w->of->name, "gemma3") == 0) /* without this key, llama.cpp uses another base */
     put_number(w, "rope.freq_base_swa", c->rope_theta);
   put_scaling(w);
 }
 
-/* Writes the window and the layers that have it. */
+/* Writes the sliding window and the layers that have it. */
 static void put_window(gguf_output *w) {
   char key[96];
   const ch_config *c = w->config;
@@ -111,7 +111,7 @@ static void put_multipliers(gguf_output *w) {
     ch_gguf_put_bool(&w->header, key_of(w, "use_parallel_residual", key), c->parallel_residual);
 }
 
-/* Returns llama.cpp's number for whole files of a type. */
+/* Returns llama.cpp's file type for a type of matrices. */
 static uint32_t file_type(ch_block_type type) {
   static const struct {
     ch_block_type type;
@@ -217,8 +217,8 @@ static void put_pieces(ch_gguf_header *header, const ch_pieces *pieces) {
   for (int32_t i = 0; i < pieces->count; i++) ch_gguf_add_f32(header, pieces->items[i].score);
 }
 
-/* Notes a loss if GGUF would merge pairs that the tokenizer does not: in SentencePiece any two pieces that
-   form a third merge. */
+/* Records a loss if GGUF would merge pairs that the tokenizer does not. In SentencePiece any two pieces merge if
+   they form a third. */
 static ch_status compare_pairs(ch_pieces *pieces, ch_error *error) {
   ch_pieces all = *pieces;
   all.pairs = NULL;
@@ -262,7 +262,7 @@ static bool has_divisors(const gguf_output *w) {
   return w->config->rope_scaling.type == CH_ROPE_LLAMA3;
 }
 
-/* Returns the tensor of an expert by the name of the first expert's, or -1 if there is none. */
+/* Returns the tensor of an expert that corresponds to tensor `first` of the first expert, or -1. */
 static int tensor_of_expert(const gguf_output *w, int first, int expert) {
   char name[160];
   const char *whole = w->params->rows[first].name, *number = strstr(whole, ".experts.0.");
@@ -413,7 +413,7 @@ static void gather(const gguf_output *w, const ch_tensor *tensor, bool turned, i
                           tensor->dtype, w->values + r * columns);
   }
   if (!turned || !vector) return;
-  float *scratch = w->stored; /* as large, and not needed yet */
+  float *scratch = w->stored; /* at least as large, and not needed yet */
   memcpy(scratch, w->values, (size_t)columns * sizeof *scratch);
   for (int64_t i = 0; i < columns; i++) w->values[i] = scratch[ch_halved_row(i, w->config->head_dim)];
 }
@@ -423,8 +423,8 @@ static ch_status put_padding(gguf_output *w, size_t bytes) {
   return ch_writer_put(&w->writer, zeros, ch_gguf_padding(bytes), w->error);
 }
 
-/* Writes the values of a tensor, without the padding that aligns the next; *bytes grows by what was
- * written. */
+/* Writes the values of a tensor, without the padding that aligns the next one, and adds the number of bytes to
+ * *bytes. */
 static ch_status put_values(gguf_output *w, int index, size_t *bytes) {
   const ch_param *param = &w->params->rows[index];
   const ch_block_format *format = format_of(w, index);
@@ -453,7 +453,7 @@ static ch_status put_values(gguf_output *w, int index, size_t *bytes) {
   return CH_OK;
 }
 
-/* Writes one of the file's tensors, all its parts. */
+/* Writes one of the file's tensors with all its parts. */
 static ch_status put_tensor(gguf_output *w, int first) {
   char name[CH_GGUF_NAME_SIZE];
   bool begins;

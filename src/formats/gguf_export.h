@@ -9,24 +9,24 @@
 
 typedef struct ch_gguf_export {
   const char *name; /* general.name */
-  /* of matrices: F32, F16, BF16 or Q8_0; what does not fit its blocks is F16, vectors are F32 */
+  /* type of matrices: F32, F16, BF16 or Q8_0. Matrices that do not fit its blocks are F16, vectors are F32 */
   ch_block_type type;
-  bool own; /* instead each matrix has its own type, bit for bit, and `type` is what the file is called */
-  const ch_tokenizer *tokenizer; /* or NULL */
-  const ch_chat_metadata *chat;  /* saved with the tokenizer; or NULL */
-  /* called now and then; true: CH_ERROR_INTERRUPTED. Or NULL */
+  bool own; /* true: each matrix keeps its own type, bit for bit, and `type` is only the file's type */
+  const ch_tokenizer *tokenizer; /* NULL: none is saved */
+  const ch_chat_metadata *chat;  /* saved with the tokenizer; NULL: none */
+  /* called regularly; true stops with CH_ERROR_INTERRUPTED. May be NULL */
   bool (*stop)(void *context);
-  void (*progress)(void *context, double share); /* or NULL */
-  void *context;
-  const ch_weights *mapped; /* a mapping that tensors may be in, to release what is written; or NULL */
+  void (*progress)(void *context, double share); /* called with the share done, 0 to 1; may be NULL */
+  void *context;                                 /* first argument of `stop` and `progress` */
+  const ch_weights *mapped; /* mapping whose pages are released once written; may be NULL */
 } ch_gguf_export;
 
 /* Returns the type of most of a model's matrices, counted by elements. */
 ch_block_type ch_gguf_main_type(const ch_params *params, const ch_tensor *tensors);
 
 /* Writes the model; `config` is of a family that GGUF has an architecture for. The file is written under
-   a temporary name and renamed. *loss is what GGUF cannot say of the tokenizer, so that some texts get other
-   ids in llama.cpp, as the end of a sentence; NULL if it says all. */
+   a temporary name and renamed. *loss names a property of the tokenizer that GGUF cannot express, so that some
+   texts get other ids in llama.cpp. It is the end of a sentence; NULL if nothing is lost. */
 ch_status ch_gguf_write(const char *path, const ch_config *config, const ch_params *params,
                         const ch_tensor *tensors, const ch_gguf_export *how, const char **loss,
                         ch_error *error);

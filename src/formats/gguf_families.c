@@ -1,5 +1,5 @@
-/* GGUF's architectures that are families in our own words (config_file/adopted.h): their metadata as the
- * config.json that the family would have, which the family's own row then reads. */
+/* GGUF's architectures of adopted families (config_file/adopted.h). Their metadata are converted to the
+ * config.json of the family, which the family's row of the table then reads. */
 #include "formats/gguf_families.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "config_file/config_json.h"
 
-/* Metadata that a key of config.json has the value of. */
+/* A key of GGUF's metadata, and the key of config.json that gets its value. */
 typedef struct key_name {
   const char *gguf, *theirs;
 } key_name;
@@ -36,8 +36,8 @@ static const key_name numbers[] = {{"attention.layer_norm_rms_epsilon", "rms_nor
                                    {"residual_scale", "residual_multiplier"},
                                    {"logit_scale", "logits_scaling"}};
 
-/* `windowed`: its family if it has a window. `partial`: a part of a head's elements may be rotated.
-   `widest_layers`: Gemma's models with this many layers scale scores by another width than a head's. */
+/* `windowed`: the family of models with a sliding window. `partial`: true if only some of a head's elements may
+   be rotated. `widest_layers`: see ch_gguf_architecture. */
 static const struct architecture {
   const char *name, *family, *windowed;
   bool turned, partial;
@@ -68,7 +68,7 @@ static bool has(const ch_gguf *file, const char *name) {
   return ch_gguf_find_tensor(file, name) != NULL;
 }
 
-/* Reads which layers slide, if the file lists them. */
+/* Reads the layers with a sliding window, if the file lists them. */
 static void put_layer_types(ch_metadata *m, json_t *root) {
   const ch_gguf_value *list = ch_gguf_find(m->file, ch_metadata_key(m, "attention.sliding_window_pattern"));
   if (!list || !list->list || list->type == CH_GGUF_STRING || list->count > CH_MAX_LISTED_LAYERS) return;
@@ -79,8 +79,8 @@ static void put_layer_types(ch_metadata *m, json_t *root) {
   json_object_set_new(root, "layer_types", types);
 }
 
-/* Sets the base of layers with a window. Without their own, they have that of the others; the family's class
-   has another default. */
+/* Sets the RoPE base of layers with a window. In GGUF its default is the base of the other layers; the family's
+   class has another default. */
 static void put_local_base(json_t *root) {
   json_t *theta = json_object_get(root, "rope_local_base_freq");
   if (!theta) theta = json_object_get(root, "rope_theta");
@@ -106,7 +106,7 @@ static ch_status put_scaling(ch_metadata *m, const struct architecture *of, json
   return CH_OK;
 }
 
-/* Reads LongRoPE's divisors, which are two tensors. */
+/* Reads LongRoPE's divisors from their two tensors. */
 static ch_status put_longrope(ch_metadata *m, json_t *root) {
   static const char *const names[][2] = {{"rope_factors_short.weight", "short_factor"},
                                          {"rope_factors_long.weight", "long_factor"}};
@@ -135,7 +135,7 @@ static ch_status put_longrope(ch_metadata *m, json_t *root) {
   return CH_OK;
 }
 
-/* Writes how many elements of a head are rotated. */
+/* Writes the share of a head's elements that are rotated. */
 static ch_status put_rotary(ch_metadata *m, const struct architecture *of, json_t *root) {
   int64_t rotary = 0, size = json_integer_value(json_object_get(root, "head_dim")),
           heads = json_integer_value(json_object_get(root, "num_attention_heads"));
@@ -152,7 +152,7 @@ static ch_status put_rotary(ch_metadata *m, const struct architecture *of, json_
   return CH_OK;
 }
 
-/* Adds what the tensors show, and the constants of Gemma's class. */
+/* Adds the keys that follow from the tensors, and the constants of Gemma's class. */
 static ch_status put_rest(ch_metadata *m, const struct architecture *of, json_t *root) {
   const ch_gguf_tensor *embedding = ch_gguf_find_tensor(m->file, "token_embd.weight");
   if (!embedding || embedding->rank != 2)

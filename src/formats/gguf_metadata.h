@@ -1,29 +1,30 @@
-/* Metadata of a GGUF file by the names that its architecture gives them: "llama.block_count". */
+/* Metadata of a GGUF file by their names without the architecture's prefix: "block_count" for
+   "llama.block_count". */
 #ifndef CH_FORMATS_GGUF_METADATA_H
 #define CH_FORMATS_GGUF_METADATA_H
 
 #include "config/config.h"
 #include "formats/gguf.h"
 
-/* Zero-initialise but for the first three. */
+/* The caller sets the first three members. */
 typedef struct ch_metadata {
   const ch_gguf *file;
   const char *architecture;
   ch_error *error;
-  char key[96]; /* the last one created */
+  char key[96]; /* the key that ch_metadata_key returned last */
 } ch_metadata;
 
 /* Returns the whole key of a name, valid until the next call. */
 const char *ch_metadata_key(ch_metadata *m, const char *name);
-/* Read values like the functions ch_gguf_. Numbers have the fewest digits that give the stored F32, 1e-06 for
-   9.99999997e-07. */
+/* These read values like the functions ch_gguf_. Numbers get the fewest digits that give the stored F32: 1e-06
+   for 9.99999997e-07. */
 ch_status ch_metadata_whole(ch_metadata *m, const char *name, bool required, int64_t *value);
 ch_status ch_metadata_number(ch_metadata *m, const char *name, bool required, double *value);
-/* Returns the number with the fewest digits that is equal as F32. */
+/* Returns the number with the fewest digits that rounds to the same F32. */
 double ch_metadata_tidy(double value);
 /* Reads a number, or a list with one number for all layers. */
 ch_status ch_metadata_of_layers(ch_metadata *m, const char *name, bool required, int64_t *value);
-/* Reads rope.scaling.*: linear and YaRN. */
+/* Reads "rope.scaling.": linear and YaRN. */
 ch_status ch_metadata_scaling(ch_metadata *m, ch_rope_scaling *scaling);
 
 /* gguf_deepseek.c: reads the keys of architecture deepseek2 that others do not have. */

@@ -1,4 +1,4 @@
-/* The table of tensor names, used in both directions. */
+/* The table of tensor names. */
 #include "formats/gguf_names.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ static const struct {
                {"model.norm.bias", "output_norm.bias"},
                {"lm_head.weight", "output.weight"}};
 
-/* Names in layers whose norms are elsewhere; they are looked up before the names below. */
+/* Names of norms in layers with norms at other places. This table comes before `inside`. */
 static const struct {
   const char *ours, *gguf;
 } norms[] = {{"post_attention_layernorm", "post_attention_norm"},

@@ -1,4 +1,4 @@
-/* Tensors by their names in GGUF files, both ways. */
+/* Names of tensors in GGUF files. */
 #ifndef CH_FORMATS_GGUF_NAMES_H
 #define CH_FORMATS_GGUF_NAMES_H
 

@@ -1,4 +1,4 @@
-/* A GGUF file as a source: its tensors found by the names of our parameter table, its vocabulary as
+/* A GGUF file as a source. Its tensors are found by the names of our parameter table; its vocabulary becomes a
    tokenizer.json. */
 #include <stdlib.h>
 #include <string.h>
@@ -16,13 +16,13 @@ typedef struct gguf_source {
   ch_gguf file;
   struct place {
     const ch_gguf_tensor *tensor;
-    const ch_gguf_tensor *key_part,
-        *value_part; /* of a kv_b_proj that newer files cut in two; tensor is NULL then */
-    int64_t first;   /* element of the tensor that is the matrix's first, */
-    int64_t whole;   /* and rows of a tensor of several matrices; 0: it is one */
-    int expert;      /* of a stack of matrices, else -1 */
-    int64_t turned;  /* rows of a head whose rows are in interleaved order; 0: not interleaved */
-  } * places;        /* [params.count] */
+    /* the two tensors of a kv_b_proj in newer files; `tensor` is then NULL */
+    const ch_gguf_tensor *key_part, *value_part;
+    int64_t first;  /* offset of the matrix in a tensor of several matrices, in elements */
+    int64_t whole;  /* rows of a tensor of several matrices; 0: the tensor is one matrix */
+    int expert;     /* number of the matrix in a stack; -1: no stack */
+    int64_t turned; /* rows per head if they are in interleaved order; 0: they are not */
+  } * places;       /* [params.count] */
 } gguf_source;
 
 static ch_status wrong_tensor(const ch_gguf *file, const char *name, const char *what, ch_error *error) {
@@ -66,8 +66,8 @@ static bool find_parts(gguf_source *g, const ch_source *source, const char *name
          has_shape(place->value_part, heads, a->v_head_dim, a->kv_lora_rank);
 }
 
-/* Finds the norm before the feed-forward network in architectures that name it after the attention before it:
-   gpt-oss, seed_oss. */
+/* Finds the norm before the feed-forward network under the name post_attention_norm, which gpt-oss and seed_oss
+   use. */
 static const ch_gguf_tensor *find_other_norm(const ch_gguf *file, const char *name) {
   char other[CH_GGUF_NAME_SIZE];
   int layer;
@@ -76,7 +76,7 @@ static const ch_gguf_tensor *find_other_norm(const ch_gguf *file, const char *na
   return ch_gguf_find_tensor(file, other);
 }
 
-/* Finds queries, keys and values, or gate and up, that are one tensor. */
+/* Finds the tensor that joins queries, keys and values, or gate and up. */
 static void find_joined(gguf_source *g, const ch_config *c, const ch_param *param, const char *name,
                         struct place *place) {
   static const char *const parts[] = {".attn_q.", ".attn_k.", ".attn_v."};
@@ -124,7 +124,7 @@ static ch_status find_tensor(gguf_source *g, ch_source *source, int index, ch_er
   return check_shape(&g->file, param, place, error);
 }
 
-/* Fails if a tensor is not used: ignoring it would silently compute something else. */
+/* Fails if a tensor is not used. Without it the model would silently compute something else. */
 static ch_status check_all_used(const gguf_source *g, const ch_source *source, ch_error *error) {
   const bool longrope = source->config.rope_scaling.type == CH_ROPE_LONGROPE;
   bool *used = calloc((size_t)g->file.tensor_count + 1, sizeof *used);
@@ -159,7 +159,7 @@ static const unsigned char *matrix_at(const ch_gguf_tensor *stack, int64_t index
   return stack->data + (size_t)index * (stack->bytes / (size_t)stack->shape[0]);
 }
 
-/* Writes the rows of kv_b_proj for one head: n of keys, then v of values. */
+/* Writes the rows of kv_b_proj for one head: n key rows, then v value rows. */
 static void join_head(const struct place *place, int64_t head, float *keys, float *values) {
   int64_t c = place->key_part->shape[1], n = place->key_part->shape[2], v = place->value_part->shape[1];
   ch_blocks_decode(place->key_part->format, matrix_at(place->key_part, head), c * n, keys);

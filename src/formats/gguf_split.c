@@ -1,4 +1,4 @@
-/* Models that are split over several GGUF files: the first one has the metadata, each one has tensors. */
+/* Models that are split over several GGUF files. The first file has the metadata, every file has tensors. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 enum { ENDING = sizeof "-00001-of-00003.gguf" - 1, MOST_PARTS = 99999 };
 
 typedef struct split {
-  int64_t number, count; /* number from 0 */
+  int64_t number, count; /* number of the part, from 0, and number of parts */
 } split;
 
 static ch_status read_split(const ch_gguf *file, split *of, ch_error *error) {
@@ -86,7 +86,7 @@ static ch_status open_part(const char *first, int64_t number, int64_t count, ch_
   return status;
 }
 
-/* Moves the tensors of a part to those of the whole. */
+/* Moves the tensors of a part into the whole model's list. */
 static ch_status take_tensors(ch_gguf *file, ch_gguf *part, ch_error *error) {
   size_t count = (size_t)(file->tensor_count + part->tensor_count);
   ch_gguf_tensor *all = realloc(file->tensors, (count + 1) * sizeof *all);

@@ -1,5 +1,5 @@
-/* llama2.c checkpoints: version 0 without a header's name, 1 with one, 2 with weights in groups of 8-bit
-   integers. */
+/* llama2.c checkpoints: version 0 without a magic number, version 1 with one, version 2 with weights in groups of
+   8-bit integers. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { MAGIC = 0x616b3432, HEADER = 256, SIZES = 7, MOST_LAYERS = 10000 };
 
-/* Tensors by the names they have in llama2.c's code, in the order of version 0. */
+/* Tensors by their names in llama2.c's code, in the order of version 0. */
 typedef enum part {
   EMBEDDING,
   ATTENTION_NORM,
@@ -33,7 +33,7 @@ static const part order_of_0[] = {EMBEDDING,  ATTENTION_NORM, WQ,         WK,   
 static const part order_of_later[] = {
     ATTENTION_NORM, FFN_NORM, FINAL_NORM, EMBEDDING, WQ, WK, WV, WO, W1, W2, W3, CLASSIFIER, PARTS};
 
-/* Our names of their tensors; those with %d are of a layer. */
+/* Our names of the tensors. %d is the layer. */
 static const char *const names[PARTS] = {[EMBEDDING] = "model.embed_tokens.weight",
                                          [ATTENTION_NORM] = "model.layers.%d.input_layernorm.weight",
                                          [WQ] = "model.layers.%d.self_attn.q_proj.weight",
@@ -51,12 +51,12 @@ typedef struct checkpoint {
   ch_map map;
   int version;
   int32_t dim, hidden, layers, heads, kv_heads, vocab, length;
-  bool shared;       /* the classifier is the embedding */
-  int64_t group;     /* version 2: weights that share a scale */
-  int64_t head_size; /* rows of a head */
+  bool shared;       /* true if the classifier is the embedding */
+  int64_t group;     /* weights per scale in version 2, else 0 */
+  int64_t head_size; /* rows per head */
   struct place {
     const unsigned char *data;
-    bool grouped, turned; /* 8-bit, followed by scales; rows in interleaved order */
+    bool grouped, turned; /* grouped: 8-bit, followed by scales; turned: rows in interleaved order */
   } * places;             /* [params.count] */
 } checkpoint;
 
@@ -116,13 +116,13 @@ static void make_config(const checkpoint *c, ch_config *config) {
   config->max_position_embeddings = c->length;
   config->rms_norm_eps = 1e-5;
   config->tie_word_embeddings = c->shared;
-  config->bos_token_id = c->vocab > 2 ? 1 : -1; /* llama2.c knows no others */
+  config->bos_token_id = c->vocab > 2 ? 1 : -1; /* llama2.c has only this one */
   config->eos_token_id = c->vocab > 2 ? 2 : -1;
 }
 
 /* --- tensors -------------------------------------------------------------------------------------------- */
 
-/* Moves `at` over one tensor; the file must hold it whole. */
+/* Places one tensor at *at and moves *at past it. Fails if the file does not hold the whole tensor. */
 static ch_status place(checkpoint *c, const ch_source *source, part of, int layer, uint64_t *at,
                        const char *path, ch_error *error) {
   bool grouped = c->group && of != ATTENTION_NORM && of != FFN_NORM && of != FINAL_NORM;

@@ -100,8 +100,8 @@ static ch_status read_merges(const ch_gguf *file, const ch_vocabulary *vocabular
                              ch_error *error) {
   const ch_gguf_value *merges;
   CH_TRY(ch_gguf_list(file, "tokenizer.ggml.merges", CH_GGUF_STRING, true, &merges, error));
-  pieces->pairs =
-      calloc(merges->count + 1, sizeof *pieces->pairs); /* each has at least 8 bytes in the file */
+  /* the file bounds the count: each merge has at least 8 bytes in it */
+  pieces->pairs = calloc(merges->count + 1, sizeof *pieces->pairs);
   if (!pieces->pairs) return ch_no_memory(error);
   const unsigned char *at = merges->data;
   for (uint64_t i = 0; i < merges->count; i++)
@@ -183,8 +183,7 @@ typedef struct scored_pair {
   int32_t whole;
 } scored_pair;
 
-/* Orders the best piece first; of equal ones the one with the lower id; of one piece's pairs the one with the
-   lower left id. */
+/* Orders by falling score of the piece, then by id of the piece, then by the pair's left id. */
 static int by_falling_score(const void *a, const void *b) {
   const scored_pair *x = a, *y = b;
   if (x->score != y->score) return x->score > y->score ? -1 : 1;
@@ -296,7 +295,7 @@ static ch_status take_bin(const ch_tokenizer *tokenizer, const char *path, ch_pi
                             : i < 3   ? CH_PIECE_CONTROL
                             : i < 259 ? CH_PIECE_BYTE
                                       : CH_PIECE_NORMAL;
-  /* The rank of the merges that make a piece is what its score said. */
+  /* A piece's rank among the merges gives the order of its original score. */
   const ch_merges *merges = &tokenizer->merges;
   for (size_t i = 0; merges->slots && i <= merges->mask; i++)
     if (merges->slots[i].rank >= 0) pieces->items[merges->slots[i].id].score = -(float)merges->slots[i].rank;

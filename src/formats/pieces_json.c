@@ -24,7 +24,7 @@ static void put_added_tokens(const ch_pieces *pieces, ch_text *json) {
   ch_text_puts(json, "\n  ],\n");
 }
 
-/* Writes a normalizer that replaces spaces by marks; the whole text is one word. */
+/* Writes a normalizer that replaces spaces by marks. The whole text is one word. */
 static void put_marks(const ch_pieces *pieces, ch_text *json) {
   ch_text_puts(json, "  \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [");
   if (pieces->space_prefix) ch_text_puts(json, "{\"type\": \"Prepend\", \"prepend\": \"▁\"}, ");
@@ -168,7 +168,7 @@ ch_status ch_pieces_put_json(const ch_pieces *pieces, const char *where, ch_text
   put_model(pieces, json);
   put_config(pieces, config);
   if (json->failed || config->failed) return ch_no_memory(error);
-  /* An unreadable vocabulary is refused before anything is written. */
+  /* fails for an unreadable vocabulary before anything is written */
   ch_tokenizer *tokenizer;
   CH_TRY(ch_tokenizer_from_json(json->data, json->size, where, &tokenizer, error));
   ch_tokenizer_free(tokenizer);

@@ -10,17 +10,17 @@
 #include "formats/pieces.h"
 #include "text/tokenizer_internal.h"
 
-/* --- how it cuts text: what only the file says ---------------------------------------------------------- */
+/* --- settings that only the file has -------------------------------------------------------------------- */
 
 /* The parts of a tokenizer.json before its model. */
 typedef struct habits {
   json_t *root;
-  bool normalize;      /* to NFC */
-  bool prefix;         /* a mark before every text */
-  bool maybe_prefix;   /* a mark before a text that begins with none */
-  bool marks;          /* spaces become marks */
-  bool cut;            /* words end before marks */
-  const char *strange; /* what GGUF cannot express, or NULL */
+  bool normalize;      /* true if text is normalised to NFC */
+  bool prefix;         /* true if every text gets a mark before it */
+  bool maybe_prefix;   /* true if a text gets a mark before it unless it begins with one */
+  bool marks;          /* true if spaces become marks */
+  bool cut;            /* true if words end before marks */
+  const char *strange; /* feature that GGUF cannot express, or NULL */
 } habits;
 
 static const char mark[] = "\xe2\x96\x81"; /* U+2581 */
@@ -52,10 +52,11 @@ static void note_metaspace(habits *h, const json_t *step) {
 /* Records a pre-tokenizer of a vocabulary that is not byte-level. */
 static void note_step(habits *h, const json_t *step) {
   const json_t *literal = literal_of(step);
+  /* a split at spaces does nothing once marks have replaced them */
   if (is_type(step, "Metaspace"))
     note_metaspace(h, step);
   else if (!(is_type(step, "Split") && h->marks && literal && strchr(json_string_value(literal), ' ')))
-    h->strange = "its pre_tokenizer"; /* one that looks for spaces finds none after marks took their place */
+    h->strange = "its pre_tokenizer";
 }
 
 static void note_normalizer(habits *h, const json_t *normalizer) {
@@ -133,7 +134,7 @@ static const char *loss_of_added(const ch_tokenizer *tokenizer) {
   return NULL;
 }
 
-/* Returns true if at most one token is added before a text and one after it: the beginning and the end. */
+/* Returns true if encoding adds at most the beginning token before a text and the end token after it. */
 static bool surrounds_plainly(const ch_tokenizer *tokenizer) {
   bool before =
       tokenizer->prefix_size == 0 || (tokenizer->prefix_size == 1 && tokenizer->prefix[0] == tokenizer->bos);
@@ -161,7 +162,7 @@ static int by_rank(const void *a, const void *b) {
   return x->left != y->left ? (x->left < y->left ? -1 : 1) : (x->right > y->right) - (x->right < y->right);
 }
 
-/* Merges by rank. The best one that makes a piece is its score. */
+/* Lists the merges by rank. A piece's score follows from the first merge that forms it. */
 static ch_status take_merges(const ch_tokenizer *tokenizer, ch_pieces *pieces, ch_error *error) {
   const ch_merges *merges = &tokenizer->merges;
   ch_merge *sorted = malloc((merges->count + 1) * sizeof *sorted);
@@ -193,8 +194,7 @@ static void take_kinds(const ch_tokenizer *tokenizer, ch_pieces *pieces) {
   if (tokenizer->unk >= 0) pieces->items[tokenizer->unk].kind = CH_PIECE_UNKNOWN;
 }
 
-/* Names ids without a piece, and rows of the embedding that no token has, with names that no text
-   contains. */
+/* Gives names that no text contains to ids without a piece and to unused rows of the embedding. */
 static ch_status name_gaps(const ch_tokenizer *tokenizer, ch_pieces *pieces, ch_error *error) {
   enum { NAME = 20 };
   int32_t known = ch_tokenizer_vocab_size(tokenizer);

@@ -1,9 +1,9 @@
 /* The PyTorch code of one model, from the parts in formats/pytorch.
  *
- * A part is Python with marks, each on a line of its own: lines between `#? NAME` and `#? end` belong
- * to models with that feature, `#? A|B` to models with one of several, `#? !NAME` to those without it. `#<
- * NAME` names the part on which it builds, which is put before it. So the written code holds what the model
- * has and nothing else, and a mechanism is one part that has its name. */
+ * A part is Python with marks, each on its own line. Lines between `#? NAME` and `#? end` are written for models
+ * with that feature, `#? A|B` for models with one of several, `#? !NAME` for models without it. `#< NAME` is
+ * replaced by the part NAME, on which the part builds. The written code has only the features of the model. Each
+ * mechanism is one part, named like the mechanism. */
 #include <string.h>
 
 #include "attention/mechanism.h"
@@ -28,7 +28,7 @@ static bool is_type(const ch_config *c, const char *type) {
   return strcmp(c->attention.type, type) == 0;
 }
 
-/* Returns true if latents are attended to directly when there is one query. */
+/* Returns true if a single query attends to the latents directly. */
 static bool absorbs(const ch_config *c) {
   return is_type(c, "mla") && c->attention.kv_lora_rank && !c->attention.gate_embedding_dim &&
          !c->attention.qk_norm && !ch_is_knocked(c, CH_ON_K) && !ch_is_knocked(c, CH_ON_V);
@@ -39,7 +39,7 @@ typedef struct feature {
   bool has;
 } feature;
 
-/* Returns true if the model has a feature; a mechanism's name is one. */
+/* Returns true if the model has a feature. A mechanism's name is a feature. */
 static bool has(const model *m, const char *name, size_t size) {
   const ch_config *c = m->config;
   const ch_attention_config *a = &c->attention;
@@ -106,9 +106,9 @@ static bool marked(const char *line, const char *mark) {
   return strncmp(line, mark, strlen(mark)) == 0;
 }
 
-/* Writes the lines of a part that the model has, after the parts that it builds on. */
+/* Writes the lines of a part that the model needs, and the parts that it builds on. */
 static void put_part(const model *m, const char *name, size_t size, ch_text *code) {
-  int depth = 0, left_out = 0; /* open marks; the first of them that does not hold, counted from 1, or 0 */
+  int depth = 0, left_out = 0; /* open marks; depth of the first one that does not hold, or 0 */
   for (const char *line = part_named(name, size), *next; *line; line = next) {
     const char *end = strchr(line, '\n'), *rest = line + 3;
     next = end + 1;

@@ -1,5 +1,5 @@
-/* Writes a source, a model in any format, as a model directory, and has what the readers of formats share:
-   orders of rows, declaring the tensors. The readers themselves are in the files named *_source.c. */
+/* Writes a source, a model in any format, as a model directory. Also has the functions that readers share: orders
+   of rows, declaring the tensors. The readers are the files *_source.c and llama2c.c. */
 #define _GNU_SOURCE
 #include "formats/source.h"
 
@@ -12,7 +12,7 @@
 #include "io/model_files.h"
 #include "tensor/kernels.h"
 
-enum { PIECE_ELEMENTS = 1 << 20 }; /* of a tensor, in memory at a time, where a row is not longer */
+enum { PIECE_ELEMENTS = 1 << 20 }; /* elements of a tensor in memory at a time, or one row if it is longer */
 
 int64_t ch_interleaved_row(int64_t row, int64_t size) {
   int64_t head = row / size, i = row % size, half = size / 2;
@@ -56,14 +56,14 @@ void ch_source_close(ch_source *source) {
 typedef struct conversion {
   const ch_source *source;
   const ch_source_writing *how;
-  double done, total; /* elements */
-  float *values;      /* of a piece, */
-  void *stored;       /* and as it is stored */
+  double done, total; /* elements written so far, elements of all tensors */
+  float *values;      /* [room] a piece as F32 */
+  void *stored;       /* [room] the piece in its written type */
   int64_t room;
 } conversion;
 
-/* Fails if a value does not fit the type. F16 ends at 65504, BF16 at 3.39e38; half a step above is rounded
-   down. */
+/* Fails if a value does not fit the type. The largest F16 is 65504, the largest BF16 3.39e38. Values less than
+   half a step above are rounded down. */
 static ch_status check_values(const ch_param *param, const float *values, int64_t count, ch_dtype dtype,
                               ch_error *error) {
   float most = 0;
@@ -84,7 +84,7 @@ static ch_status check_values(const ch_param *param, const float *values, int64_
   return CH_OK;
 }
 
-/* Copies blocks unchanged, after a check of the values they encode. */
+/* Copies blocks unchanged, after a check of the values that they encode. */
 static ch_status take_blocks(conversion *w, int index, int64_t first, int64_t rows, int64_t count,
                              ch_error *error) {
   CH_TRY(w->source->blocks(w->source, index, first, rows, w->stored, error));
@@ -123,7 +123,7 @@ static ch_status put_tensor(void *context, int index, ch_dtype dtype, ch_writer 
   return CH_OK;
 }
 
-/* Allocates room for a row at least. */
+/* Allocates buffers of at least one row. */
 static ch_status open_conversion(conversion *w, ch_error *error) {
   w->room = PIECE_ELEMENTS;
   for (int i = 0; i < w->source->params.count; i++) {
@@ -185,6 +185,6 @@ ch_status ch_source_write(const ch_source *source, const char *directory, const 
   if (taken)
     return ch_fail(error, CH_ERROR_ARGUMENT, "%s already holds a model; give another directory", directory);
   ch_status status = write_all(source, directory, writing, error);
-  if (status != CH_OK && !there) rmdir(directory); /* where nothing is in it */
+  if (status != CH_OK && !there) rmdir(directory); /* succeeds only if it is empty */
   return status;
 }

@@ -11,7 +11,7 @@ static ch_status open_file(const char *path, bool vocabulary, ch_source *source,
   ch_map map;
   CH_TRY(ch_map_open(path, &map, error));
   bool gguf = map.size >= 4 && memcmp(map.data, "GGUF", 4) == 0;
-  bool named = map.size >= 4 && memcmp(map.data, "24ka", 4) == 0; /* llama2.c from version 1 on */
+  bool named = map.size >= 4 && memcmp(map.data, "24ka", 4) == 0; /* llama2.c since version 1 */
   bool tensors = map.size > 9 && map.data[8] == '{' && map.data[0] != '{' && map.data[7] == 0;
   ch_status status =
       gguf || named || tensors ? CH_OK : ch_refuse_mistaken(path, map.data, map.size, false, error);
@@ -27,7 +27,7 @@ static ch_status open_file(const char *path, bool vocabulary, ch_source *source,
       "%s is neither a GGUF file nor a llama2.c .bin; for a Hugging Face model, give the directory", path);
 }
 
-/* Gets the text of tokenizer.json: read from such a file, or converted from a tokenizer.bin. */
+/* Sets the text of tokenizer.json from such a file, or converts a tokenizer.bin. */
 static ch_status take_tokenizer(const char *path, ch_source *source, ch_error *error) {
   ch_tokenizer *tokenizer;
   ch_map map;

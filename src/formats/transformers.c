@@ -17,7 +17,7 @@
 
 enum { NAME_SIZE = 192 };
 
-/* Writes the name with a star in place of the numbers of layer and expert; returns the layer, or 0. */
+/* Writes the name with a star in place of the numbers of layer and expert. Returns the layer, or 0. */
 static int64_t pattern_of(const char *name, char pattern[NAME_SIZE]) {
   static const char *const counted[] = {"model.layers.", ".experts."};
   int64_t layer = 0;
@@ -34,8 +34,8 @@ static int64_t pattern_of(const char *name, char pattern[NAME_SIZE]) {
   return layer;
 }
 
-/* Stores a number of every layer: a single one while all are equal, else a list, with null for layers without
-   such a tensor. */
+/* Stores a number for a layer: a single number while all layers are equal, else a list with null for layers
+   without such a tensor. */
 static void put_for_layer(json_t *row, const char *key, int64_t layer, double value) {
   json_t *old = json_object_get(row, key);
   if (!old) {
@@ -61,8 +61,8 @@ static const char *init_name(const ch_param *param) {
   return names[param->init];
 }
 
-/* Stores how training initialises and steps a tensor. Tensors that differ only in the numbers of layers and
-   experts share one entry. */
+/* Stores the initialisation, weight decay and learning rate factor of a tensor. Tensors that differ only in the
+   numbers of layers and experts share one entry. */
 static void put_start(json_t *rows, const ch_param *param) {
   char pattern[NAME_SIZE];
   int64_t layer = pattern_of(param->name, pattern);
@@ -80,7 +80,7 @@ static void put_start(json_t *rows, const ch_param *param) {
   if (param->init == CH_PARAM_INIT_ONE_HOT) put_for_layer(row, "hot", layer, param->hot > 0 ? param->hot : 1);
 }
 
-/* Writes the size of a factor or dictionary, which a configuration may leave to the tensors. */
+/* Writes the size of a factor or dictionary. A configuration may leave it to the tensors. */
 static void put_rank(json_t *ranks, const ch_param *param) {
   const char *name = param->name;
   bool first =
@@ -90,7 +90,7 @@ static void put_rank(json_t *ranks, const ch_param *param) {
     json_object_set_new(ranks, name, json_integer((json_int_t)param->shape[first ? 0 : 1]));
 }
 
-/* Returns "pytorch" of such a config.json: facts about tensors that the code needs and no other key has. NULL
+/* Returns the member "pytorch" of config.json: facts about tensors that the code needs and no other key has. NULL
    if out of memory. */
 static json_t *tensors_to_json(const ch_config *config, const ch_params *params) {
   (void)config;
@@ -104,9 +104,9 @@ static json_t *tensors_to_json(const ch_config *config, const ch_params *params)
   return root;
 }
 
-/* Returns true if the family's class cannot load the model. Llama's and DeepSeek-V2's need a width that is a
-   multiple of the number of heads, whatever the width of a head. In DeepSeek's every mixture has a shared
-   expert; V3's has at least two experts, and V2's weights do not add up to 1. */
+/* Returns true if the family's class cannot load the model. Llama's and DeepSeek-V2's classes need a hidden_size
+   that is a multiple of the number of heads, whatever head_dim is. DeepSeek's classes always have a shared expert.
+   V3's needs at least two experts; V2's does not renormalise the weights of experts. */
 static bool too_much_for_class(const ch_config *c) {
   const ch_moe_config *m = &c->moe;
   bool v2 = strcmp(c->model_type, "deepseek_v2") == 0, v3 = strcmp(c->model_type, "deepseek_v3") == 0;
@@ -148,8 +148,8 @@ static ch_status write_code(const ch_source *source, const char *directory, ch_e
   ch_text model = {0}, configuration = {0};
   ch_pytorch_code(&source->config, &source->params, &model);
   ch_pytorch_configuration(&source->config, &source->params, &configuration);
-  /* transformers finds the class of a model by that of its configuration, which has to be another one for
-     other code. */
+  /* transformers finds the class of a model by the class of its configuration, so other code needs another
+     configuration class */
   if (!model.failed)
     ch_text_printf(&configuration,
                    "\n# Belongs to the modeling_crosshead.py with the checksum %016" PRIx64

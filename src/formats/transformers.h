@@ -7,20 +7,21 @@
 #include "base/json.h"
 #include "formats/source.h"
 
-/* Restores Crosshead's own model_type if transformers' class of the family supports less than Crosshead does,
-   or if own_code requests it. own: its previous type. */
+/* Restores the configuration `own` that the source had before it was fitted to a Hugging Face family, if
+   transformers' class of the family cannot load the model. With own_code, the model always gets Crosshead's own
+   model_type, and so PyTorch code. */
 void ch_transformers_choose(ch_source *source, const ch_config *own, bool own_code);
-/* Fails with CH_ERROR_CONFIG, and says what to do instead, if there is no PyTorch code for the model. A
-   Hugging Face family uses transformers' own. */
+/* Fails with CH_ERROR_CONFIG, and suggests an alternative, if there is no PyTorch code for the model. A Hugging
+   Face family needs none. */
 ch_status ch_transformers_check(const ch_config *config, const char *where, ch_error *error);
 /* The `finish` of a ch_source_writing: writes configuration_crosshead.py, modeling_crosshead.py and then
    config.json. */
 ch_status ch_transformers_finish(const ch_source *source, const char *directory, ch_error *error);
-/* Like ch_transformers_finish, without weights. */
+/* Creates the directory and writes the files of ch_transformers_finish into it, without weights. */
 ch_status ch_transformers_write_untrained(const ch_source *source, const char *directory, ch_error *error);
-/* Returns true if a model leaves with code of ours: it is of no Hugging Face family. */
+/* Returns true if a model is exported with PyTorch code: it is of no Hugging Face family. */
 bool ch_has_pytorch_code(const ch_config *config);
-/* Write the code of such a model and of its configuration. The caller releases it with ch_text_free. */
+/* These write the code of such a model and of its configuration. Release it with ch_text_free. */
 void ch_pytorch_code(const ch_config *config, const ch_params *params, ch_text *code);
 void ch_pytorch_configuration(const ch_config *config, const ch_params *params, ch_text *code);
 

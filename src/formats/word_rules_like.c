@@ -1,5 +1,5 @@
-/* Finds the pre-tokenizer that a tokenizer's patterns are equal to, however they are spelled: compares what
-   they do to texts. */
+/* Finds the pre-tokenizer that equals a tokenizer's patterns, however they are spelled, by comparing how both cut
+   texts. */
 #include <string.h>
 
 #include "base/text.h"
@@ -7,15 +7,15 @@
 #include "formats/pieces.h"
 #include "text/tokenizer_internal.h"
 
-/* Characters that patterns tell apart: a few of every category, white space of every kind, the characters
-   of contractions, and the ends of ranges that published patterns name. */
+/* Characters that patterns distinguish: a few of every category, white space of every kind, the characters of
+   contractions, and the ends of ranges in published patterns. */
 static const uint32_t characters[] = {'a',   's',    'T',    'l',    'V',    'e',     '\'',   ' ',   '\n',
                                       '\r',  '\t',   0xa0,   '1',    '7',    '.',     '/',    '-',   '$',
                                       '_',   0xb2,   0x660,  0x2167, 0xe9,   0xc9,    0x1c5,  0x2b0, 0x5d0,
                                       0x301, 0x4e2d, 0x3042, 0xac00, 0x3002, 0x1f600, 0x200d, 0x17f, 0x2028};
 enum { CHARACTERS = sizeof characters / sizeof *characters, RANDOM_TEXTS = 20000, LONGEST_RUN = 9 };
 
-/* Contractions, numbers, and runs of one thing after another. */
+/* Contractions, numbers, and runs of different kinds of characters. */
 static const char *const texts[] = {
     "I'm I'M we're We'RE you'll YOU'LL they've it's IT'S can't 'd 'D '\xc5\xbf",
     "1234567 12 123 1,234.56 \xd9\xa1\xd9\xa2\xd9\xa3\xd9\xa4", "x  y   z\n\n  w \r\n\r\n\t\tv   ",

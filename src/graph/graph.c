@@ -110,7 +110,7 @@ static bool is_same(const ch_node *node, const ch_op *op, int inputs, ch_node *c
   return attributes_size == 0 || memcmp(node->attributes, attributes, attributes_size) == 0;
 }
 
-/* Decides where the node's value comes from: this run, or the cache. */
+/* Decides if the node's value comes from this run or from the cache. */
 static ch_status settle_stream(ch_node *node, ch_error *error) {
   const ch_op *op = node->op;
   node->streamed = op->stateful || op->stream_source;
@@ -153,7 +153,7 @@ ch_node *ch_graph_node(ch_graph *graph, const ch_op *op, int inputs, ch_node *co
   return node;
 }
 
-/* Returns the tokens that a query sees. In a causal pass over T tokens that is (T + 1) / 2 on average. */
+/* In a causal pass over T tokens, a query sees (T + 1) / 2 tokens on average. */
 double ch_graph_context(const ch_graph *graph, bool causal) {
   if (graph->context > 0) return graph->context;
   return causal ? ((double)graph->length + 1) / 2 : (double)graph->length;

@@ -1,4 +1,4 @@
-/* Gives buffers offsets in one block of memory so that buffers alive at the same time do not overlap. */
+/* Places buffers in one block of memory so that buffers alive at the same time do not overlap. */
 #ifndef CH_GRAPH_LAYOUT_H
 #define CH_GRAPH_LAYOUT_H
 
@@ -8,7 +8,8 @@
 
 enum { CH_MAX_INTERVALS = 2 };
 
-/* A buffer and the steps during which it is alive (inclusive intervals; two if it is dropped in between). */
+/* A buffer and the steps during which it is alive: one interval, or two if it is dropped in between. Intervals
+   include their ends. */
 typedef struct ch_buffer {
   size_t bytes, offset;
   int intervals;

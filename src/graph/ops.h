@@ -44,13 +44,14 @@ ch_node *ch_op_subtract_scaled(ch_graph *graph, ch_node *a, ch_node *b, ch_node 
 /* exp(q1 . k1) - exp(q2 . k2) + start, of vectors [d] -> [1]. */
 ch_node *ch_op_diff_lambda(ch_graph *graph, ch_node *q1, ch_node *k1, ch_node *q2, ch_node *k2, double start);
 
-/* Out head g of a row = sum over j of mix[g, j] times in head j: x [N, h * d], mix [G, h] -> [N, G * d]. */
+/* Output head g of a row = sum over j of mix[g, j] times input head j: x [N, h * d], mix [G, h] -> [N, G *
+   d]. */
 ch_node *ch_op_head_mix(ch_graph *graph, ch_node *x, ch_node *mix);
 
 /* Mixes the heads of queries instead of keys, and of contexts instead of values. Head h uses row floor(h G /
    heads) of mix [G, h']. spread: [N, heads * d] -> [N, heads * h' d]; part j of head h is mix[g, j] times x's
-   head h, so that q . K_mixed = spread(q) . K_components. collapse is the reverse: head h is the sum over j
-   of mix[g, j] times its part j. They have no gradient. */
+   head h, so that q . K_mixed = spread(q) . K_components. collapse, [N, heads * h' d] -> [N, heads * d]: head h
+   is the sum over j of mix[g, j] times its part j. Neither has a gradient. */
 ch_node *ch_op_spread_heads(ch_graph *graph, ch_node *x, ch_node *mix, int64_t heads);
 ch_node *ch_op_collapse_heads(ch_graph *graph, ch_node *x, ch_node *mix, int64_t heads);
 
@@ -77,10 +78,10 @@ ch_node *ch_op_factor_product(ch_graph *graph, ch_node *a, ch_node *b, int64_t h
    heads * (d + heads)]. */
 ch_node *ch_op_tag_heads(ch_graph *graph, ch_node *x, int64_t heads);
 
-/* Rows of a matrix that are one head's: `rows` from head * stride + first on. */
+/* The rows of a matrix that belong to each head: `rows` rows from head * stride + first on. */
 typedef struct ch_head_rows {
   int64_t heads, stride, first, rows;
-  bool transposed;
+  bool transposed; /* true for products with the transposed rows */
 } ch_head_rows;
 
 /* Multiplies head h of x by its rows of W [.., columns]: W_h x, [N, heads * columns] -> [N, heads * rows]. If
@@ -98,13 +99,13 @@ ch_node *ch_op_matrix_product(ch_graph *graph, ch_node *b, ch_node *a);
 /* silu(gate) * up, same shapes. */
 ch_node *ch_op_swiglu(ch_graph *graph, ch_node *gate, ch_node *up);
 
-/* x * Phi(x), and its approximation with a tanh. */
-/* SwiGLU with clamps: g s(alpha g) (u + 1), where g = min(gate, limit), u = up between -limit and limit, s
-   the sigmoid. */
+/* SwiGLU with clamps: g s(alpha g) (u + 1), where g = min(gate, limit), u = up clamped to -limit … limit, s the
+   sigmoid. */
 typedef struct ch_swiglu_clamps {
   double alpha, limit;
 } ch_swiglu_clamps;
 ch_node *ch_op_clamped_swiglu(ch_graph *graph, ch_node *gate, ch_node *up, const ch_swiglu_clamps *clamps);
+/* GELU, x * Phi(x). ch_op_gelu_tanh is its approximation with a tanh. */
 ch_node *ch_op_gelu(ch_graph *graph, ch_node *x);
 ch_node *ch_op_gelu_tanh(ch_graph *graph, ch_node *x);
 /* A soft cap: cap tanh(x / cap). */
@@ -114,30 +115,31 @@ ch_node *ch_op_soft_cap(ch_graph *graph, ch_node *x, double cap);
 ch_node *ch_op_relu(ch_graph *graph, ch_node *x);
 ch_node *ch_op_relu_squared(ch_graph *graph, ch_node *x);
 
-/* Computes cosines and sines of position * frequency: positions [N], `frequencies` [rotary / 2] is copied ->
-   [N, rotary]. */
+/* Computes cosines and sines of position * frequency: positions [N], frequencies [rotary / 2] (copied) -> [N,
+   rotary]. */
 ch_node *ch_op_rope_table(ch_graph *graph, ch_node *positions, int64_t rotary, const double *frequencies);
 
-/* Rotates the last dims of every head of x [N, heads * head_dim], as many as the table has columns; with
-   `leading` the first. */
+/* Rotates the last dims of every head of x [N, heads * head_dim], or with `leading` the first dims; their number
+   is the table's number of columns. */
 ch_node *ch_op_rope(ch_graph *graph, ch_node *x, ch_node *table, int64_t head_dim, bool leading,
                     bool interleaved);
 
 /* Returns rotary levels from ch_kernels.rope_levels in the graph's arena, for ch_op_rope_states; one set
    serves all layers. Returns NULL, with a graph error, if out of memory. */
 const void *ch_rope_levels_for(ch_graph *graph, int64_t rotary, const double *frequencies);
+/* Like ch_op_rope, for states in the cache: each token is rotated by its position in the text. */
 ch_node *ch_op_rope_states(ch_graph *graph, ch_node *x, const void *levels, int64_t rotary, int64_t head_dim,
                            bool leading, bool interleaved);
 
-/* Writes x [N, width] into the cache, which stores it as `dtype`, as part `part` of the states of `layer`,
-   after the tokens already there; the node's value is then the states of all tokens. Decoding only. A part by
-   id is written to the rows of the tokens' ids, and the node's value is the rows of all tokens' ids. ring:
-   what a query of the layer sees, and what the cache keeps of it; NULL: all tokens. */
+/* The tokens that a query of a layer sees, and that the cache stores of the layer. */
 typedef struct ch_ring {
-  int64_t window, sinks;
-  /* tokens of a sequence that fit into the cache; if more than window + sinks, it keeps a ring; 0: all */
-  int64_t capacity;
+  int64_t window, sinks; /* last and first tokens that a query sees */
+  int64_t capacity;      /* tokens of a sequence in the cache, a ring if more than window + sinks; 0: all */
 } ch_ring;
+/* Writes x [N, width] into the cache, which stores it as `dtype`, as part `part` of the states of `layer`, after
+   the tokens already there. The node's value is then the states of all tokens. Decoding only. A part by id is
+   written to the rows of the tokens' ids, and the node's value is the rows of all tokens' ids. ring NULL: a
+   query sees all tokens, and the cache stores all. */
 ch_node *ch_op_append(ch_graph *graph, ch_node *x, int layer, int part, ch_part_kind kind, ch_dtype dtype,
                       const ch_ring *ring);
 
@@ -155,8 +157,8 @@ ch_node *ch_op_normalise_states(ch_graph *graph, ch_node *x, ch_node *moments, c
    values that are not in a cache unchanged. */
 ch_node *ch_op_own_states(ch_graph *graph, ch_node *states);
 
-/* The columns of a node that are an operand's heads: head h from offset + h * stride on; zeros: side by side,
-   all of the node's columns. */
+/* The columns of a node that are an operand's heads: head h begins at offset + h * stride. Zeros: the heads are
+   adjacent and are all of the node's columns. */
 typedef struct ch_head_columns {
   int64_t offset, stride;
 } ch_head_columns;
@@ -164,25 +166,27 @@ typedef struct ch_head_columns {
 typedef struct ch_attend_spec {
   int64_t heads, kv_heads, key_dim, value_dim;
   ch_head_columns q_columns, key_columns, value_columns;
-  bool one_key, one_value; /* of states in a cache: all kv_heads have the same key, or the same value */
+  /* true if all kv_heads have the same key, or the same value; for states in a cache */
+  bool one_key, one_value;
   double scale;
-  double soft_cap;      /* of scores, as ch_attend's; 0: none */
+  double soft_cap;      /* c: scores are c tanh(scale q k / c), before their bias; 0: no cap */
   const double *slopes; /* ALiBi slopes [heads], copied; or NULL */
   bool causal;
-  int64_t window, sinks; /* ch_attend's; 0: no window */
+  int64_t window, sinks; /* tokens of the window, 0: no window; first tokens that stay visible */
 } ch_attend_spec;
 
 /* softmax(scale q k^T + bias) v for every head: q [N, heads * key_dim], keys [N, kv_heads * key_dim] and
-   values [N, kv_heads * value_dim], as values or from the cache, document_start [N] or NULL -> [N, heads *
+   values [N, kv_heads * value_dim], of this run or from the cache, document_start [N] or NULL -> [N, heads *
    value_dim]. With sinks [n], n a divisor of the heads, the softmax of head h has one more term, e^sink[h mod
-   n], which adds nothing to the sum. Operands may be columns of wider nodes, and of one node. A value head
-   may be the beginning of its key head; no other columns may be shared. The gradient of a wider node is zero
-   in its other columns. With one_key, keys are [N, key_dim]; with one_value, values are [N, value_dim]. */
+   n], whose value is zero. Operands may be columns of wider nodes, and of one node. A value head may be the
+   beginning of its key head; no other columns may be shared. The gradient of a wider node is zero in its other
+   columns. With one_key, keys are [N, key_dim]; with one_value, values are [N, value_dim]. */
 ch_node *ch_op_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *document_start,
                       ch_node *sinks, const ch_attend_spec *spec);
 
-/* Like ch_op_attend, with kv_heads = heads that talk: logit_mix and weight_mix [heads, heads], with rows for
-   mixed heads, mix scores (with their bias, before the mask) and weights over heads. Either may be NULL. */
+/* Like ch_op_attend, with talking heads; kv_heads = heads. logit_mix [heads, heads] mixes the scores (with their
+   bias, before the mask) over heads, weight_mix [heads, heads] the weights; row g gives mixed head g. Either may
+   be NULL. */
 ch_node *ch_op_talking_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *logit_mix,
                               ch_node *weight_mix, ch_node *document_start, const ch_attend_spec *spec);
 
@@ -208,30 +212,30 @@ ch_node *ch_op_gated_attend(ch_graph *graph, ch_node *q, ch_node *latents, ch_no
 /* Sizes of attention over factors (tensor/factor_attend.h). */
 typedef struct ch_factor_spec {
   int64_t heads, k_rank, v_rank;
-  double scale;          /* of scores, without 1 / k_rank */
-  double soft_cap;       /* as ch_attend_spec's */
+  double scale;          /* factor of scores, without 1 / k_rank */
+  double soft_cap;       /* c: scores are c tanh(score / c), before their bias; 0: no cap */
   const double *slopes;  /* ALiBi slopes [heads] in the graph's arena, or NULL */
-  int64_t window, sinks; /* as ch_attend_spec's */
+  int64_t window, sinks; /* tokens of the window, 0: no window; first tokens that stay visible */
 } ch_factor_spec;
 
 /* Attends with queries [N, heads * d] to the cached factors of keys and values, a_k [heads * k_rank], b_k
-   [k_rank * d], a_v [heads * v_rank], b_v [v_rank * d]; document_start [N] or NULL, sinks [heads] or NULL
-   like ch_op_attend's -> [N, heads * d]. Causal. Has no gradient. */
+   [k_rank * d], a_v [heads * v_rank], b_v [v_rank * d]; document_start [N] or NULL, sinks [heads] or NULL as
+   in ch_op_attend -> [N, heads * d]. Causal. Has no gradient. */
 ch_node *ch_op_factor_attend(ch_graph *graph, ch_node *q, ch_node *a_k, ch_node *b_k, ch_node *a_v,
                              ch_node *b_v, ch_node *document_start, ch_node *sinks,
                              const ch_factor_spec *spec);
 
-/* --- states of a fixed size: a pass begins from those in the cache and leaves its own there --- */
+/* --- states of a fixed size: a pass begins from the states in the cache and writes its last ones there --- */
 
 /* The state in the cache that an operation updates, a part of kind CH_PART_FIXED. */
 typedef struct ch_kept_state {
-  bool is_kept;
-  int layer, part;
+  bool is_kept;    /* true if the cache has such a state */
+  int layer, part; /* its place in the cache */
 } ch_kept_state;
 
 /* silu(sum over j of w_j x_{t-j}), channel by channel: x [N, C], weight [C, 1, taps], the token itself last,
-   or NULL: silu(x); document_start [N] or NULL -> [N, C]. kept: the stored taps - 1 rows of x before a pass;
-   NULL: it begins a text. */
+   or NULL: silu(x); document_start [N] or NULL -> [N, C]. `kept` names the stored taps - 1 rows of x before the
+   pass; NULL: the pass begins a text. */
 ch_node *ch_op_short_conv(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *document_start,
                           const ch_kept_state *kept);
 
@@ -245,8 +249,8 @@ ch_node *ch_op_decay(ch_graph *graph, ch_node *x, ch_node *rate, ch_node *bias);
 ch_node *ch_op_sigmoid(ch_graph *graph, ch_node *x, double scale);
 
 /* The gated delta rule (tensor/delta_rule.h): q and k [N, heads * d_k], v [N, H_v * d_v], decay (log a) and
-   beta [N, H_v], document_start [N] or NULL -> [N, H_v * d_v]. kept: the states [H_v, d_k, d_v]; NULL: they
-   begin at zero. */
+   beta [N, H_v], document_start [N] or NULL -> [N, H_v * d_v]. `kept` names the stored states [H_v, d_k, d_v];
+   NULL: states begin at zero. */
 typedef struct ch_delta_operands {
   ch_node *q, *k, *v, *decay, *beta;
 } ch_delta_operands;
@@ -277,22 +281,22 @@ ch_node *ch_op_target_rank(ch_graph *graph, ch_node *logits, ch_node *targets);
 
 /* --- mixture of experts --- */
 
-/* The `active` experts with the largest logits [N, E], or where bias [E] is given with the largest softmax +
-   bias -> integers [N, active]. `layer` counts the layers with experts: the row of ch_routing.load; below 0:
-   loads are not counted. */
 typedef struct ch_choice_spec {
-  int64_t active;
-  bool sigmoid;                  /* for softmax, here and below */
-  int64_t groups, active_groups; /* above 1: from the best groups alone (ch_routing_rule) */
+  int64_t active;                /* experts per token */
+  bool sigmoid;                  /* true if the sigmoid of each logit replaces the softmax */
+  int64_t groups, active_groups; /* groups > 1: only the best groups are chosen from (ch_routing_rule) */
 } ch_choice_spec;
+/* Chooses the `active` experts with the largest logits [N, E], or with bias [E] those with the largest softmax +
+   bias -> integers [N, active]. `layer` is the index among the layers with experts, a row of ch_routing.load;
+   below 0: loads are not counted. */
 ch_node *ch_op_choose_experts(ch_graph *graph, ch_node *logits, ch_node *bias, const ch_choice_spec *spec,
                               int layer);
 
 typedef struct ch_route_spec {
-  bool renormalise; /* weights of the chosen sum to `scale` */
-  double scale;
-  double balance_coefficient; /* of the balance loss, or 0 */
-  bool sigmoid;
+  bool renormalise;           /* true if the weights of the chosen experts sum to `scale` */
+  double scale;               /* factor of the weights */
+  double balance_coefficient; /* coefficient of the balance loss; 0: no such loss */
+  bool sigmoid;               /* true if the sigmoid of each logit replaces the softmax */
 } ch_route_spec;
 
 /* Returns the weights of the chosen experts: logits [N, E], chosen [N, active] -> [N, active]. */
@@ -304,17 +308,16 @@ ch_node *ch_op_route(ch_graph *graph, ch_node *logits, ch_node *chosen, const ch
 ch_node *ch_op_head_weights(ch_graph *graph, ch_node *weights, ch_node *chosen, ch_node *stage,
                             ch_node *shared, int64_t routed, int64_t shared_heads);
 
-/* The matrices of SwiGLU experts, [experts] each: gate and up [F, D], down [D, F]; and their biases, or three
-   times NULL. */
+/* The weights of SwiGLU experts. */
 typedef struct ch_expert_weights {
   int64_t experts;
-  ch_node *const *gate, *const *up, *const *down;
-  ch_node *const *gate_bias, *const *up_bias, *const *down_bias;
-  const ch_swiglu_clamps *clamps; /* NULL: SwiGLU without */
+  ch_node *const *gate, *const *up, *const *down;                /* [experts] [F, D], [F, D], [D, F] */
+  ch_node *const *gate_bias, *const *up_bias, *const *down_bias; /* [experts] vectors; or all NULL */
+  const ch_swiglu_clamps *clamps;                                /* NULL: SwiGLU without clamps */
 } ch_expert_weights;
 
-/* Sums share * down_e (silu(gate_e x) * up_e x) over a token's chosen experts e, optionally with clamps
-   between. Each expert computes only the tokens that chose it: x [N, D], shares (the weights) and chosen [N,
+/* Sums share * down_e (silu(gate_e x) * up_e x) over a token's chosen experts e, optionally with biases and
+   clamps. Each expert computes only the tokens that chose it: x [N, D], shares (the weights) and chosen [N,
    active] -> [N, D]. */
 ch_node *ch_op_experts(ch_graph *graph, ch_node *x, ch_node *shares, ch_node *chosen,
                        const ch_expert_weights *weights);

@@ -1,5 +1,5 @@
-/* Plans a run: the order of steps, what is recomputed, and the lifetimes of buffers. layout.c places them;
-   run_plan.c runs. */
+/* Plans a run: the order of steps, the values that are recomputed, and the lifetimes of buffers. layout.c places
+ * the buffers; run_plan.c runs the plan. */
 #include "graph/plan.h"
 
 #include <stdlib.h>
@@ -28,11 +28,11 @@ static ch_plan_step *add_step(ch_plan *plan, ch_plan_step_kind kind, ch_node *no
 static bool has_step(const ch_plan *plan, const bool *needed, const ch_node *node) {
   if (!needed[node->id] || node->kind != CH_NODE_OP || node->op->late) return false;
   bool deferred = plan->options.backward && node == plan->root && node->op->fused;
-  bool in_passing = node->streamed && !node->op->stateful; /* by its reader */
+  bool in_passing = node->streamed && !node->op->stateful; /* its reader computes it */
   return !deferred && !in_passing;
 }
 
-/* Schedules the later nodes that can run together with this one right after it. */
+/* Schedules later nodes that can run together with this step's node, right after it. */
 static void schedule_together(ch_plan *plan, const bool *needed, ch_plan_step *step, bool *scheduled) {
   const ch_node *node = step->node;
   if (plan->options.backward || plan->parameter_only[node->id] || !node->op->joins || !node->op->joins(node))
@@ -59,8 +59,8 @@ static void bring_back(ch_plan *plan, ch_node *value, bool *back) {
   add_step(plan, CH_STEP_FORWARD, value);
 }
 
-/* Schedules the backward steps of the nodes that depend on parameters alone, or of all others, starting at
-   the root. */
+/* Schedules the backward steps of the nodes that depend only on parameters, or of all others, starting at the
+   root. */
 static bool *schedule_part(ch_plan *plan, const bool *needed, bool *reached, bool *back, bool parameter_only,
                            bool *accumulate) {
   for (int id = plan->root->id; id >= 0; id--) {
@@ -105,7 +105,7 @@ static bool is_sum(const ch_plan *plan, const ch_node *node, const ch_node *inpu
   return input->kind == CH_NODE_PARAM || (input->kind == CH_NODE_OP && plan->parameter_only[input->id]);
 }
 
-/* Numbers the sums of gradients. numbers [nodes]: 1 + the number of the sum of a node's gradient. */
+/* Numbers the sums of gradients. numbers [nodes] receives 1 + the index of the sum of a node's gradient. */
 static void number_sums(ch_plan *plan, int *numbers) {
   for (int t = 0; t < plan->step_count; t++) {
     const ch_plan_step *step = &plan->steps[t];
@@ -133,15 +133,15 @@ static void number_sums(ch_plan *plan, int *numbers) {
   }
 }
 
-/* Schedules the backward pass. Nodes that depend on parameters alone come last: their own gradients are sums
-   over all micro-batches. */
+/* Schedules the backward pass. Nodes that depend only on parameters come last: their own gradients are sums over
+   all micro-batches. */
 static void schedule_backward(ch_plan *plan, const bool *needed, bool *reached, bool *back) {
   reached[plan->root->id] = plan->root->needs_gradient;
   bool *accumulate = schedule_part(plan, needed, reached, back, false, plan->accumulate);
   schedule_part(plan, needed, reached, back, true, accumulate);
 }
 
-/* Marks nodes that parameters alone determine, and parameters that no other node uses. */
+/* Marks nodes that depend only on parameters, and parameters that only such nodes use. */
 static void mark_parameter_only(const ch_plan *plan, const bool *needed) {
   bool *parameter_only = plan->parameter_only;
   for (int id = 0; plan->options.accumulation && id <= plan->root->id; id++) {
@@ -160,8 +160,8 @@ static void mark_parameter_only(const ch_plan *plan, const bool *needed) {
 }
 
 /* Chooses the values that are recomputed: cheap ones whose inputs stay in memory for the backward pass anyway
-   (their own backward reads them). Dropping them frees memory and costs one more pass over it. A value
-   without a gradient, such as a rounded one, is treated like its input. */
+   (their own backward reads them). Dropping such a value saves its memory and costs one more pass over its
+   inputs. A value without a gradient, such as a rounded one, is treated like its input. */
 static void choose_dropped(ch_plan *plan, const bool *needed) {
   for (int id = 0; id <= plan->root->id; id++) {
     const ch_node *node = plan->graph->nodes[id];
@@ -199,8 +199,8 @@ static void use_or_define(ch_buffer *buffer, int t, int64_t elements, const ch_p
     ch_buffer_define(buffer, t, (size_t)elements * ch_dtype_size(plan->graph->dtype));
 }
 
-/* Marks the buffers that a step reads: its inputs, and everything that streamed inputs are computed from, up
-   to the cache. */
+/* Marks the buffers that a step reads: its inputs, and all values from which streamed inputs are computed, up to
+   the cache. */
 static void use_inputs(ch_buffer *buffers, const ch_node *node, int t) {
   for (int i = 0; i < node->inputs; i++) {
     const ch_node *input = node->in[i];
@@ -238,7 +238,7 @@ static void find_lifetimes(const ch_plan *plan, ch_buffer *buffers) {
   if (has_value_buffer(plan->root)) ch_buffer_use(buffer_of(buffers, VALUE, plan->root), plan->step_count);
 }
 
-/* Makes values of parameters alone occupy their buffer from the first micro-batch to the last. */
+/* Makes values that depend only on parameters occupy their buffers from the first micro-batch to the last. */
 static void keep_parameter_only(ch_plan *plan, ch_buffer *buffers) {
   for (int id = 0; id < plan->graph->count; id++)
     for (int kind = 0; plan->parameter_only[id] && kind < BUFFERS; kind++) {
@@ -257,7 +257,7 @@ static size_t scratch_bytes(const ch_plan *plan, const ch_kernels *kernels, cons
   size_t most = 0;
   for (int t = 0; t < plan->step_count; t++) {
     const ch_plan_step *step = &plan->steps[t];
-    if (!step->node->op->scratch) continue; /* operations within a stream work in its reader's */
+    if (!step->node->op->scratch) continue; /* streamed operations use their reader's scratch */
     size_t bytes = step->node->op->scratch(&probe, step->node, step->kind == CH_STEP_BACKWARD);
     if (bytes > most) most = bytes;
   }

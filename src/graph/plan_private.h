@@ -12,13 +12,12 @@ typedef enum ch_plan_step_kind { CH_STEP_FORWARD, CH_STEP_BACKWARD } ch_plan_ste
 typedef struct ch_plan_step {
   ch_plan_step_kind kind;
   ch_node *node;
-  /* steps from this one on that are run by one call: 1, or several of an operation that joins them */
-  int together;
-  ch_expected_time expected; /* belongs to the governor of the engine that runs the plan */
-  /* Backward steps only, [inputs]: */
-  bool *accumulate;  /* whether the gradient of input i already holds something */
-  bool *makes_final; /* whether input i is a parameter whose gradient no later step writes */
-  /* 1 + the sum that this step is the first, or the last, of a micro-batch to write; 0: none */
+  int together;              /* steps from this one on that one call runs: 1, or several that ch_op.joins */
+  ch_expected_time expected; /* expected time, for the governor of the engine that runs the plan */
+  bool *accumulate;          /* [inputs] backward: true if an earlier step wrote the gradient of input i */
+  bool *makes_final;         /* [inputs] backward: true for a parameter whose gradient no later step writes */
+  /* [inputs] backward: 1 + index of the sum that this step is the first, or the last, of a micro-batch to
+     write; 0: none */
   int *begins, *ends;
 } ch_plan_step;
 
@@ -30,16 +29,16 @@ struct ch_plan {
   ch_graph *graph;
   ch_node *root;
   ch_plan_options options;
-  int threads; /* what scratch is sized for */
+  int threads; /* number of threads for which scratch is sized */
   ch_plan_step *steps;
   int step_count;
-  bool *accumulate, *makes_final; /* [inputs of all nodes] the arrays that the steps point into */
-  int *begins, *ends;             /* [inputs of all nodes] */
+  bool *accumulate, *makes_final; /* [inputs of all nodes] arrays into which the steps point */
+  int *begins, *ends;             /* [inputs of all nodes] arrays into which the steps point */
   ch_gradient_sum *sums;
   int sum_count;
-  bool *dropped; /* [nodes] computed again for the backward pass */
-  /* [nodes] depends on parameters alone, or is a parameter that only such nodes use. All false unless the
-     plan is for gradient accumulation. */
+  bool *dropped; /* [nodes] true if the value is computed again for the backward pass */
+  /* [nodes] true for a node that depends only on parameters, or a parameter that only such nodes use. All false
+     without gradient accumulation. */
   bool *parameter_only;
   size_t *offsets; /* [nodes][BUFFERS] bytes from the workspace's start */
   size_t scratch_offset, bytes, parameter_only_bytes;

@@ -1,4 +1,4 @@
-/* Adds up the time of every operation, and the bytes and FLOPs of each call. Without a profile nothing is
+/* Adds up the time of every operation, and the bytes and FLOPs of each call. Without a profile, nothing is
  * measured. */
 #include "graph/profile.h"
 
@@ -10,7 +10,7 @@
 #include "graph/plan_private.h"
 #include "graph/stream.h"
 
-/* --- keeping -------------------------------------------------------------------------------------------- */
+/* --- recording ------------------------------------------------------------------------------------------ */
 
 void ch_profile_clear(ch_profile *profile) {
   profile->rows = 0;
@@ -93,10 +93,10 @@ void ch_profile_span(ch_profile *profile, const char *name, double start) {
   keep_event(profile, &event);
 }
 
-/* --- what a step is ------------------------------------------------------------------------------------- */
+/* --- describing a step ---------------------------------------------------------------------------------- */
 
-/* Returns the layer of the node's parameters. For a node without parameters, returns the last layer that its
-   inputs come from. */
+/* Returns the layer of the node's parameters. For a node without parameters, returns the last layer of its
+   inputs; -1: none. */
 static int layer_of(const ch_node *node) {
   int layer = -1;
   for (int i = 0; i < node->inputs; i++)
@@ -124,14 +124,14 @@ static void name_matrix(const ch_node *node, char *matrix, size_t size) {
   }
 }
 
-/* Returns the tokens of all sequences that attention reads: those of the cache, including this run's. */
+/* Returns the number of tokens that attention reads in all sequences: those of the cache, including this run's. */
 static double tokens_held(const ch_run *run, const ch_graph *graph) {
   double held = 0;
   for (int64_t s = 0; s < graph->sequences; s++) held += (double)(run->cache->length[s] + graph->length);
   return held;
 }
 
-/* Streamed values counted so far: keys and values may be computed from the same ones. */
+/* The streamed values counted so far. Keys and values may be computed from one value. */
 typedef struct node_set {
   const ch_node *node[CH_MAX_STREAM_NODES];
   int count;
@@ -160,13 +160,13 @@ static double streamed_flops(const ch_run *run, const ch_node *node, node_set *c
 static double flops_of(const ch_run *run, const ch_plan_step *step) {
   const ch_node *node = step->node;
   ch_graph *graph = run->plan->graph;
-  if (run->cache) /* for counting alone: the tokens that a query of this run sees on average */
+  if (run->cache) /* set only while counting: the tokens that a query of this run sees on average */
     graph->context = tokens_held(run, graph) / (double)graph->sequences - ((double)graph->length - 1) / 2;
   double flops = node->op->flops ? node->op->flops(node) : 0;
   if (node->op->reads_states && run->cache) flops += streamed_flops(run, node, &(node_set){.count = 0});
   graph->context = 0;
   if (step->kind == CH_STEP_FORWARD) return flops;
-  return flops * (node->op->fused ? 3 : 2); /* the gradients of both factors; and the value itself */
+  return flops * (node->op->fused ? 3 : 2); /* gradients of both factors, and the value if it is fused */
 }
 
 enum { MOST_STATES = 16 };
@@ -178,7 +178,7 @@ typedef struct states {
   double bytes;
 } states;
 
-/* Finds the states in the cache that a streamed value is computed from, each once. */
+/* Finds the states in the cache from which a streamed value is computed, each once. */
 static void find_states(const ch_run *run, const ch_node *node, states *found) {
   for (int i = 0; i < node->inputs; i++) {
     const ch_node *in = node->in[i];
@@ -207,7 +207,7 @@ static double value_bytes(const ch_run *run, const ch_node *node) {
   return (double)(ch_node_count(node) * (int64_t)ch_dtype_size(node->dtype));
 }
 
-/* Returns the bytes that are read or written at least once, without scratch memory. */
+/* Returns the bytes that a step reads or writes at least once, without scratch memory. */
 static double bytes_of(const ch_run *run, const ch_plan_step *step) {
   const ch_node *node = step->node;
   bool backward = step->kind == CH_STEP_BACKWARD;
@@ -237,11 +237,11 @@ static void add_one(ch_run *run, const ch_plan_step *step, double start, double 
     const ch_tensor *stored = stored_param(run, node->in[i]);
     if (stored && stored->rank >= 2) event.dtype = stored->dtype;
   }
-  for (int i = 0; i < node->inputs && node->op->flops;
-       i++) { /* the rounded factors determine the kind of product */
+  /* Rounded factors determine the kind of product. */
+  for (int i = 0; i < node->inputs && node->op->flops; i++) {
     if (node->in[i]->kind == CH_NODE_OP && node->in[i]->dtype == CH_BF16) event.dtype = CH_BF16;
   }
-  bool rounded = node->op->flops && node->in[0]->dtype == CH_BF16; /* what it multiplies */
+  bool rounded = node->op->flops && node->in[0]->dtype == CH_BF16;
   if (rounded && !ch_dtype_is_block_quantised(event.dtype)) event.dtype = CH_BF16;
   if (node->op->reads_states && run->cache) {
     states found = {.dtype = event.dtype};

@@ -9,13 +9,13 @@
 
 #include "tensor/tensor.h"
 
-/* One operation; products by a matrix are separated by the kind of matrix. */
+/* One operation. Products with a matrix have a row for each kind of matrix. */
 typedef struct ch_profile_row {
-  const char *name; /* "linear" */
-  char matrix[32];  /* "q_proj"; "" if there is none */
-  ch_dtype dtype;   /* the type of the matrix or of the states that attention reads; else of the run */
+  const char *name;         /* operation: "linear" */
+  char matrix[32];          /* kind of matrix: "q_proj"; "" if there is none */
+  ch_dtype dtype;           /* type of the matrix, or of the states that attention reads; else of the run */
   double forward, backward; /* seconds */
-  double flops, bytes;      /* of both */
+  double flops, bytes;      /* sums over forward and backward calls */
   int64_t calls;
 } ch_profile_row;
 
@@ -26,9 +26,9 @@ typedef struct ch_profile_event {
   ch_profile_kind kind;
   const char *name;
   char matrix[32];
-  int layer; /* -1: none */
+  int layer; /* index of the layer; -1: none */
   ch_dtype dtype;
-  double start, seconds; /* of ch_clock */
+  double start, seconds; /* start (ch_clock) and duration, in seconds */
   double flops, bytes;
 } ch_profile_event;
 
@@ -36,9 +36,9 @@ typedef struct ch_profile_event {
 struct ch_profile {
   ch_profile_row row[96];
   int rows;
-  double seconds;   /* the whole time, set by the caller that measures: more than the operations' sum */
-  bool keep_events; /* each call as an event of its own, for a trace */
-  bool full;        /* memory for events ran out, and some are missing */
+  double seconds;   /* whole time, set by the caller that measures: more than the sum of the operations */
+  bool keep_events; /* true if each call is recorded as an event, for a trace */
+  bool full;        /* true if events are missing because memory ran out */
   ch_profile_event *events;
   int64_t event_count, event_capacity;
 };
@@ -48,10 +48,11 @@ void ch_profile_clear(ch_profile *profile);
 /* Frees the contents of the profile, but not the profile itself (ch_profile_free does). */
 void ch_profile_release(ch_profile *profile);
 
-/* Adds work outside a graph, such as the optimizer's. `name` must outlive the profile. This function and the
-   next do nothing if profile is NULL. */
+/* Adds work outside a graph, such as the optimizer's, from `start` until now. `name` must outlive the profile.
+   Does nothing if profile is NULL. */
 void ch_profile_note(ch_profile *profile, const char *name, double start, double flops, double bytes);
-/* Records a span from `start` until now, around other events. It counts only as an event. */
+/* Records a span from `start` until now, around other events. It is an event only and adds to no row. Does
+   nothing if profile is NULL. */
 void ch_profile_span(ch_profile *profile, const char *name, double start);
 
 #endif

@@ -1,5 +1,5 @@
-/* Runs a plan step by step, and gives operations the addresses of their values, gradients and scratch
- * memory. It allocates nothing. */
+/* Runs a plan step by step, and gives operations the addresses of their values, gradients and scratch memory. A
+ * run allocates nothing. */
 #include <string.h>
 
 #include "base/progress.h"
@@ -67,8 +67,8 @@ void *ch_run_gradient(const ch_run *run, const ch_node *node, int i, bool *accum
     *accumulate |= parameter_only && !run->plan->parameter_only[node->id] && run->follows_micro_batch;
     return place(run, input, GRADIENT);
   }
-  *accumulate |=
-      run->accumulate && !(parameter_only && run->follows_micro_batch); /* no earlier micro-batch wrote it */
+  /* If only parameter-only nodes use the parameter, no earlier micro-batch wrote its gradient. */
+  *accumulate |= run->accumulate && !(parameter_only && run->follows_micro_batch);
   return run->gradients[input->index];
 }
 
@@ -115,8 +115,8 @@ static void report_gradients(const ch_run *run, const ch_plan_step *step) {
   if (listener->moved) listener->moved(listener->context);
 }
 
-/* Returns true if this micro-batch skips the step. Nodes that depend on parameters alone have their forward
-   steps in the first micro-batch and their backward steps in the last. */
+/* Returns true if this micro-batch skips the step. Nodes that depend only on parameters have their forward steps
+   in the first micro-batch and their backward steps in the last. */
 static bool is_left_out(const ch_run *run, const ch_plan_step *step) {
   if (!run->plan->parameter_only[step->node->id]) return false;
   return step->kind == CH_STEP_FORWARD ? run->follows_micro_batch && !run->elsewhere
@@ -127,7 +127,7 @@ double ch_run_share(const ch_run *run) {
   return (double)(run->step - run->plan->steps + 1) / (double)(run->plan->step_count + 1);
 }
 
-/* Sets the number of workers for a step. The GEMM library gets it from OpenMP. */
+/* Sets the number of workers for a step. The GEMM library reads it from OpenMP. */
 static void set_workers(ch_run *run, const ch_plan_step *step) {
   int workers = ch_governor_workers(run->governor, step->expected);
   if (workers == run->team->workers) return;

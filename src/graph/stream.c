@@ -1,12 +1,12 @@
-/* Evaluates streamed values for a block of tokens. The attention loop requests blocks; the operations'
-   `stream` functions compute them. */
+/* Evaluates streamed values for a block of tokens. The attention loop requests blocks; the operations' `stream`
+ * functions compute them. */
 #include "graph/stream.h"
 
 #include <string.h>
 
 #include "tensor/tile_producers.h"
 
-/* Values of a block of states (CH_Q8_0, CH_Q4_0). */
+/* The number of values in a block of states (CH_Q8_0, CH_Q4_0). */
 enum { STATE_BLOCK = 32 };
 
 /* --- collecting ----------------------------------------------------------------------------------------- */
@@ -29,7 +29,7 @@ static ch_status collect(ch_stream *stream, const ch_node *node) {
   return CH_OK;
 }
 
-/* Returns true if a node's value is in the cache. Its rows are stored token after token; parts by id are
+/* Returns true if a node's value is in the cache, row after row for its tokens. The rows of parts by id are
    gathered instead. */
 static bool lies_in_cache(const ch_node *node) {
   return node->op->stateful && !node->op->stream;
@@ -39,7 +39,7 @@ static bool block_quantised(const ch_node *node) {
   return lies_in_cache(node) && ch_dtype_is_block_quantised(node->op->state_type(node));
 }
 
-/* Returns the element type of a node's value as its readers see it. */
+/* Returns the element type in which readers get a node's value. */
 static ch_dtype type_of(const ch_node *node) {
   return lies_in_cache(node) && !block_quantised(node) ? node->op->state_type(node) : node->dtype;
 }
@@ -67,7 +67,7 @@ static ch_stream_end slice_of(const ch_node *node, int i) {
   return (ch_stream_end){node->in[i], slice.offset, slice.stride, slice.width};
 }
 
-/* Reads heads that are columns of another value from that value. Keys that are columns of two values of one
+/* If heads are columns of another value, reads them from that value. Keys that are columns of two values of one
    type are read from both. */
 static void read_slices(ch_stream *stream) {
   ch_stream_end *keys = &stream->end[CH_STREAM_KEYS], *values = &stream->end[CH_STREAM_VALUES];
@@ -108,7 +108,7 @@ ch_status ch_stream_open(ch_stream *stream, const ch_run *run, const ch_stream_e
   return CH_OK;
 }
 
-/* --- which columns -------------------------------------------------------------------------------------- */
+/* --- columns -------------------------------------------------------------------------------------------- */
 
 ch_column_range ch_groups_of(ch_column_range wanted, int64_t width, int64_t other_width) {
   int64_t first = wanted.first / width, end = (wanted.first + wanted.count + width - 1) / width;
@@ -153,7 +153,7 @@ static void find_columns(const ch_stream *stream, int64_t head, int64_t heads, c
 
 /* --- evaluating ----------------------------------------------------------------------------------------- */
 
-/* An arena of scratch, in elements of one type; with base NULL it only counts them. */
+/* An arena of scratch, in elements of one type. With base NULL, it only counts them. */
 typedef struct scratch_arena {
   char *base;
   int64_t used;
@@ -174,7 +174,7 @@ void ch_stream_parts(const ch_stream *stream, ch_state_view parts[CH_MAX_STATE_P
       parts[count++] = stream->node[n]->op->states(stream->run, stream->node[n]);
 }
 
-/* Returns states in the form of the cache. Block-quantised ones are converted into `space` [count, columns],
+/* Returns states as the cache stores them. Block-quantised ones are converted into `space` [count, columns],
    unless it is NULL. */
 static ch_stream_value of_cache(const ch_stream *stream, const ch_node *node, const ch_tile_span *span,
                                 ch_column_range columns, void *space) {
@@ -210,13 +210,14 @@ static ch_stream_value made_dense(const ch_run *run, const ch_stream_value *valu
   return (ch_stream_value){space, dtype, wanted.count, wanted};
 }
 
-/* The computation of the values of a span: the columns of every node; whether block-quantised states may
-   remain blocks; whether all threads compute many tokens, or one thread a few. */
+/* The computation of the values of a span. */
 typedef struct tile_job {
   const ch_stream *stream;
-  int64_t count;
+  int64_t count; /* tokens of the span */
+  /* takes_blocks: true if block-quantised states may remain blocks; many: true if all threads compute many
+     tokens, false if one thread computes a few */
   bool takes_blocks, many;
-  ch_column_range columns[CH_MAX_STREAM_NODES];
+  ch_column_range columns[CH_MAX_STREAM_NODES]; /* columns of every node */
 } tile_job;
 
 static bool makes_many(const tile_job *m, const ch_node *node) {
@@ -311,7 +312,7 @@ static ch_status make_tiles(tile_job *m, const ch_tile_span *span, void *space, 
 
 static void produce(const ch_attend *args, const ch_tile_span *span, void *scratch, ch_tiles *tiles) {
   tile_job m = {.stream = args->context, .count = span->count, .takes_blocks = args->takes_blocks};
-  make_tiles(&m, span, scratch, tiles); /* fails only if many tokens are computed at once */
+  make_tiles(&m, span, scratch, tiles); /* cannot fail for few tokens */
 }
 
 /* Returns the elements of the values of some heads. */
@@ -326,7 +327,7 @@ static int64_t elements_of(tile_job *m, int64_t head, int64_t heads) {
 }
 
 /* Returns the most elements that any `heads` heads need. A head's columns may be in one block of states or in
-   two, so the number of computed columns depends on which heads they are. */
+   two, so the number of computed columns differs between heads. */
 static int64_t scratch_elements(const ch_attend *args, int64_t heads, int64_t count) {
   tile_job m = {.stream = args->context, .count = count, .takes_blocks = args->takes_blocks};
   int64_t most = 0;
@@ -340,7 +341,7 @@ static int64_t scratch_elements(const ch_attend *args, int64_t heads, int64_t co
 const ch_tile_producer ch_tile_producer_stream = {
     .name = "stream", .produce = produce, .scratch_elements = scratch_elements};
 
-/* --- laid out for many queries -------------------------------------------------------------------------- */
+/* --- tiles laid out for many queries -------------------------------------------------------------------- */
 
 double ch_stream_flops(const ch_stream *stream) {
   double flops = 0;
@@ -361,7 +362,7 @@ ch_status ch_stream_lay(const ch_stream *stream, const ch_tile_span *span, void 
                     &laid->tiles);
 }
 
-/* Moves a tile on by a number of tokens and heads. */
+/* Returns the part of a tile from a token and a head on. */
 static ch_tile tile_from(ch_tile tile, int64_t token, int64_t head) {
   tile.data = (const char *)tile.data +
               (token * tile.stride + head * tile.head_stride) * (int64_t)ch_dtype_size(tile.dtype);

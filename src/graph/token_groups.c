@@ -1,4 +1,4 @@
-/* Grouping by a hash table over ids; tokens of a group keep their order. */
+/* Groups tokens with a hash table over ids. The tokens of a group keep their order. */
 #include "graph/token_groups.h"
 
 #include <stdlib.h>
@@ -7,10 +7,10 @@
 struct ch_token_groups {
   int64_t sequences, capacity;
   ch_id_groups *of; /* [sequences] */
-  int32_t *memory;  /* the memory that they point into */
-  int32_t *slots;   /* hash table: group + 1, or 0 */
-  int32_t *group;   /* [capacity] of each token */
-  int64_t table;    /* slots, a power of two */
+  int32_t *memory;  /* memory of the groups' arrays */
+  int32_t *slots;   /* [table] hash table: group + 1, or 0 */
+  int32_t *group;   /* [capacity] group of each token */
+  int64_t table;    /* number of slots, a power of two */
 };
 
 static int64_t slot_of(const ch_token_groups *g, const int32_t *ids, int32_t id) {
@@ -36,7 +36,7 @@ static void group_sequence(ch_token_groups *g, int64_t sequence, const int32_t *
   }
   for (int32_t i = 0; i < groups; i++) first[i + 1] += first[i];
   for (int64_t t = 0; t < count; t++) order[first[g->group[t]]++] = (int32_t)t;
-  for (int32_t i = groups; i > 0; i--) first[i] = first[i - 1]; /* filling moved each to the next one's */
+  for (int32_t i = groups; i > 0; i--) first[i] = first[i - 1]; /* filling moved each entry to the next one */
   first[0] = 0;
   g->of[sequence] = (ch_id_groups){.count = groups, .id = ids, .first = first, .token = order};
 }

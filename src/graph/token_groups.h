@@ -4,15 +4,15 @@
 
 #include "graph/cache.h"
 
-/* Groups of one thread's cache; memory grows with the cache and is reused from run to run. */
+/* The groups of a cache's tokens. Memory grows with the cache and is reused from run to run. */
 typedef struct ch_token_groups ch_token_groups;
 
-/* Groups the first `length` + more tokens of every sequence, in the order in which ids first appear; *groups
+/* Groups the first `length` + `more` tokens of every sequence, in the order in which ids first appear. *groups
    is created on the first call. */
 ch_status ch_token_groups_find(ch_token_groups **groups, const ch_cache *cache, int64_t more,
                                ch_error *error);
 void ch_token_groups_free(ch_token_groups *groups);
-/* Returns the groups of every sequence, valid until the next search. */
+/* Returns the groups of every sequence, valid until the next ch_token_groups_find. */
 const ch_id_groups *ch_token_groups_of(const ch_token_groups *groups);
 
 #endif

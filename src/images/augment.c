@@ -1,4 +1,4 @@
-/* Converts bytes to numbers, one line of an image after the other, mirrored and shifted on request. */
+/* Converts bytes to numbers, line by line, and mirrors and shifts images. */
 #include "images/augment.h"
 
 #include "base/random.h"
@@ -11,7 +11,7 @@ typedef struct source {
   int64_t channels, size, times, side;
 } source;
 
-/* Converts one line of an image, moved to the right by `shift` and then mirrored; outside the image it is
+/* Converts one line of an image, shifted to the right by `shift` and then mirrored. Pixels outside the image are
  * black. */
 static void put_line(const unsigned char *x, const source *from, int64_t shift, bool mirror, float *y) {
   for (int64_t i = 0; i < from->side; i++) {

@@ -1,4 +1,4 @@
-/* Converts images to the numbers that a model reads, from -1 to 1; in training they are also mirrored and
+/* Converts images to the numbers that a model reads, from -1 to 1. In training, images are also mirrored and
  * shifted. */
 #ifndef CH_IMAGES_AUGMENT_H
 #define CH_IMAGES_AUGMENT_H
@@ -7,17 +7,16 @@
 #include <stdint.h>
 
 typedef struct ch_augmentation {
-  bool flip; /* every second image is mirrored, left to right */
-  /* an image is cut at a random place from one with this many black pixels around it: it moves by at most as
-     many */
+  bool flip; /* true if images are mirrored, left to right, with probability 1/2 */
+  /* most pixels by which an image is shifted at random in each direction; the border is black */
   int64_t crop;
 } ch_augmentation;
 
-/* y [channels, times size, times size] = x / 127.5 - 1, as Hugging Face's image processors convert bytes.
-   Each pixel of x [channels, size, size] is repeated `times` times down and across. */
+/* y [channels, times size, times size] = x / 127.5 - 1, as in Hugging Face's image processors. Each pixel of x
+   [channels, size, size] is repeated `times` times down and across. */
 void ch_image_normalise(const unsigned char *x, int64_t channels, int64_t size, int64_t times, float *y);
-/* Like ch_image_normalise, for an augmented image. crop counts pixels of y. The augmentation depends on seed
-   and number alone. */
+/* Like ch_image_normalise, for an augmented image. `crop` counts pixels of y. The random choices depend only on `seed`
+   and `number`. */
 void ch_image_augment(const unsigned char *x, int64_t channels, int64_t size, int64_t times,
                       const ch_augmentation *augmentation, uint64_t seed, uint64_t number, float *y);
 

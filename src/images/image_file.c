@@ -1,10 +1,11 @@
 /* Reads CIFAR and IDX files. Sizes and counts are checked before they are used. */
 #include "images/image_file.h"
 
-/* A CIFAR record: one label or two, then 3 planes of 32 x 32. */
+/* A CIFAR record has one or two labels, then 3 planes of 32 x 32. */
 enum { CIFAR_SIZE = 32, CIFAR_PIXELS = 3 * CIFAR_SIZE * CIFAR_SIZE };
 enum { CIFAR10_CLASSES = 10, CIFAR100_CLASSES = 100, CIFAR100_GROUPS = 20 };
-/* IDX: two zeros, the element type (8: bytes), the number of dimensions; then those, big endian. */
+/* An IDX file begins with two zeros, the element type (8: bytes) and the number of dimensions. The sizes of the
+   dimensions follow, big endian. */
 enum { IDX_BYTES = 8, IDX_IMAGE_HEADER = 16, IDX_LABEL_HEADER = 8, MOST_SIDE = 4096 };
 
 const char *ch_image_format_name(ch_image_format format) {
@@ -41,7 +42,7 @@ static ch_status bad_label(const ch_image_file *file, const char *where, int64_t
                  (long long)image, label, ch_image_format_name(file->format), limit - 1);
 }
 
-/* Parses CIFAR-10 or CIFAR-100. Their sizes tell them apart; if the file fits both, labels do. */
+/* Parses CIFAR-10 or CIFAR-100. The file size decides between them, or if it fits both, the labels. */
 static ch_status parse_cifar(const unsigned char *data, size_t size, const char *where, ch_image_file *file,
                              ch_error *error) {
   const int64_t one = 1 + CIFAR_PIXELS, two = 2 + CIFAR_PIXELS, bytes = (int64_t)size;
@@ -97,7 +98,7 @@ static ch_status parse_idx(const unsigned char *data, size_t size, const char *w
     return ch_fail(error, CH_ERROR_FORMAT,
                    "%s holds images of %lld x %lld; they must be square, of 1 to %d pixels", where,
                    (long long)columns, (long long)lines, MOST_SIDE);
-  int64_t expected = IDX_IMAGE_HEADER + count * lines * columns; /* below 2^32 * 2^24 */
+  int64_t expected = IDX_IMAGE_HEADER + count * lines * columns; /* at most 2^32 * 2^24 + 16: no overflow */
   if (count < 1 || (int64_t)size != expected)
     return ch_fail(
         error, CH_ERROR_FORMAT,
@@ -131,7 +132,7 @@ ch_status ch_image_file_take_labels(const void *data, size_t size, const char *w
   return CH_OK;
 }
 
-/* --- either --------------------------------------------------------------------------------------------- */
+/* --- CIFAR or IDX --------------------------------------------------------------------------------------- */
 
 ch_status ch_image_file_parse(const void *data, size_t size, const char *where, ch_image_file *file,
                               ch_error *error) {

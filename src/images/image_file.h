@@ -1,5 +1,5 @@
-/* One file of labelled images: CIFAR-10's and CIFAR-100's binary batches, and MNIST's IDX files, which have
-   their labels in a second file. */
+/* One file of labelled images: CIFAR-10's and CIFAR-100's binary batches, and MNIST's IDX files, whose labels are in a
+ * second file. */
 #ifndef CH_IMAGES_IMAGE_FILE_H
 #define CH_IMAGES_IMAGE_FILE_H
 
@@ -16,15 +16,16 @@ const char *ch_image_format_name(ch_image_format format);
 typedef struct ch_image_file {
   ch_image_format format;
   int64_t count, channels, size;
-  const unsigned char *pixels, *labels, *coarse; /* coarse: CIFAR-100's twenty groups of classes, or NULL */
+  /* coarse: labels of CIFAR-100's 20 groups of classes, or NULL */
+  const unsigned char *pixels, *labels, *coarse;
   int64_t pixel_stride, label_stride;
 } ch_image_file;
 
-/* Parses the bytes of an image file. IDX images come without labels: see below. Errors: an empty file, one
-   that is neither, one that is cut short, labels that the format does not have. */
+/* Parses the bytes of an image file. IDX images have no labels until ch_image_file_take_labels. Fails for an empty or
+   truncated file, another format, or labels that the format does not have. */
 ch_status ch_image_file_parse(const void *data, size_t size, const char *where, ch_image_file *file,
                               ch_error *error);
-/* Reads the labels of an IDX file from the bytes of another. */
+/* Reads the labels of an IDX file from the bytes of its file of labels. */
 ch_status ch_image_file_take_labels(const void *data, size_t size, const char *where, ch_image_file *file,
                                     ch_error *error);
 

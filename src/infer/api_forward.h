@@ -1,4 +1,4 @@
-/* The pass that ch_forward runs, for other parts of the library. */
+/* Includes that api_forward.c and api_forward_files.c share. */
 #ifndef CH_INFER_API_FORWARD_H
 #define CH_INFER_API_FORWARD_H
 

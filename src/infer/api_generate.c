@@ -1,4 +1,4 @@
-/* The public functions that choose tokens and write text: one at a time, or many batched. */
+/* The public functions that choose tokens and generate text: one text, or many texts in a batch. */
 #include "infer/api.h"
 
 #include <limits.h>
@@ -40,8 +40,8 @@ static ch_status check_text(const ch_session *session, const ch_batch_text *text
   return CH_OK;
 }
 
-/* Converts a text for the loop; `ids` receives the tokens of its prompt. If `before`, the previous text (or
-   NULL), has an equal prompt, they share its tokens. */
+/* Converts a text. `ids` receives the tokens of its prompt. If `before`, the previous text or NULL, has an equal
+   prompt, both share its tokens. */
 static ch_status prepare(const ch_session *session, ch_batch_text *text, const ch_batch_text *before,
                          bool begins, ch_ids *ids, ch_generation_text *to, ch_error *error) {
   CH_TRY(check_text(session, text, error));

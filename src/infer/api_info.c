@@ -51,7 +51,7 @@ ch_status ch_info_cache_roles(const ch_info *info, unsigned *roles, ch_error *er
 
 /* --- figures -------------------------------------------------------------------------------------------- */
 
-/* The settings, checked, and what the cache stores by them. */
+/* Checked settings, and the cache types that they select. */
 typedef struct checked_settings {
   ch_info_settings settings;
   ch_cache_types types;
@@ -89,7 +89,7 @@ ch_status ch_info_account(const ch_info *info, const ch_info_settings *settings,
 
 /* --- texts ---------------------------------------------------------------------------------------------- */
 
-/* Appends "q8_0". */
+/* Appends the name of a type in lower case: "q8_0". */
 static void put_type(char name[TYPES_SIZE], ch_dtype dtype) {
   size_t used = strlen(name);
   for (const char *p = ch_dtype_name(dtype); *p && used + 1 < TYPES_SIZE; p++) {
@@ -116,7 +116,7 @@ static ch_status name_types(const ch_config *config, const ch_cache_types *types
   return CH_OK;
 }
 
-/* Passes a text to the caller, or reports that memory ran out while it was written. */
+/* Passes a text to the caller, or fails if it ran out of memory. */
 static ch_status give(ch_text *text, char **out, ch_error *error) {
   if (text->failed) {
     ch_text_free(text);
@@ -208,11 +208,11 @@ ch_status ch_info_table_json(const ch_info *const *infos, size_t count, const ch
   return status;
 }
 
-/* --- of an open model ----------------------------------------------------------------------------------- */
+/* --- an open model -------------------------------------------------------------------------------------- */
 
 ch_status ch_model_info(const ch_model *model, char **json, ch_error *error) {
   if (!model || !json) return ch_refuse_null(error, "the model or the result pointer");
-  ch_info *info; /* of the files; the tensors that run may be others */
+  ch_info *info; /* of the files: the open model may have other tensors */
   CH_TRY(ch_info_open(model->directory, &info, error));
   ch_status status = ch_info_json(info, NULL, json, error);
   ch_info_free(info);

@@ -129,7 +129,7 @@ ch_status ch_api_session_open(const ch_model *model, const ch_session_options *o
                               ch_error *error) {
   CH_TRY(ch_session_new(&model->config, &model->params, model->weights.tensors, options, session, error));
   ch_session_set_model(*session, model);
-  int32_t ids[CH_MAX_END_TOKENS]; /* without ids beyond the vocabulary, which the model never writes */
+  int32_t ids[CH_MAX_END_TOKENS]; /* end tokens within the vocabulary; the model cannot generate others */
   size_t count = 0;
   for (int i = 0; i < model->end_token_count; i++)
     if (model->end_tokens[i] < model->config.vocab_size) ids[count++] = model->end_tokens[i];

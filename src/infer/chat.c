@@ -1,4 +1,4 @@
-/* Messages to a prompt: the model's template, where control tokens spelled in contents stay plain text. */
+/* Converts messages to a prompt with the model's template. Control tokens spelled in contents stay plain text. */
 #define _GNU_SOURCE
 #include <crosshead/chat.h>
 
@@ -14,23 +14,23 @@ struct ch_chat {
   const ch_tokenizer *tokenizer;
   ch_template *template;
   char *text;
-  json_t *names; /* the variables bos_token, eos_token, ... */
+  json_t *names; /* object of the variables bos_token, eos_token, ... */
 };
 
-/* In the messages that the template gets, a spelling in a content that would be a special token is a mark: a
-   number between two characters that no text has. After rendering the mark is the spelling again. */
+/* Contents may spell special tokens. In the messages that the template gets, a mark replaces each such spelling: a
+   number between two characters that no text has. After rendering, the spelling replaces the mark. */
 static const char OPEN[] = "\xef\xb7\x90", CLOSE[] = "\xef\xb7\x91"; /* U+FDD0, U+FDD1 */
 enum { MARK = sizeof OPEN - 1 };
 
 /* The spellings that marks replace. */
 typedef struct spellings {
-  ch_prompt_part *list; /* [count] parts of contents */
+  ch_prompt_part *list; /* [count] parts of messages' contents */
   size_t count, capacity;
 } spellings;
 
 /* --- opening -------------------------------------------------------------------------------------------- */
 
-/* Returns the text of a token that is a string or an object with "content". */
+/* Returns the text of a token, which is a string or an object with "content". NULL for anything else. */
 static json_t *token_text(const json_t *value) {
   if (json_is_object(value)) value = json_object_get(value, "content");
   return json_is_string(value) ? json_incref((json_t *)(uintptr_t)value) : NULL;
@@ -125,8 +125,7 @@ static bool add_spelling(spellings *all, const char *text, size_t size) {
   return true;
 }
 
-/* Finds the first spelling in a text that must be marked: of a special token, or of the character that begins
-   a mark. */
+/* Finds the first spelling in a text that must be marked: a special token, or the character that begins a mark. */
 static bool find_spelling(const ch_tokenizer *tokenizer, const char *text, size_t size, size_t *at,
                           size_t *length) {
   const char *mark = memmem(text, size, OPEN, MARK);
@@ -152,7 +151,7 @@ static void put_marked(const ch_chat *chat, const ch_message *message, ch_text *
   }
 }
 
-/* Marks the end of the last content. The space shows whether the template trims. */
+/* The mark at the end of the last content. If its space is missing after rendering, the template trims. */
 static const char END_MARK[] = "\xef\xb7\x90"
                                "end"
                                "\xef\xb7\x91 ";
@@ -235,7 +234,7 @@ static ch_status render(const ch_chat *chat, const ch_chat_request *request, spe
   return status;
 }
 
-/* Cuts the text where the last content ends. White space that the template trims there is trimmed. */
+/* Cuts the text at the end of the last content. If the template trims contents, trims the text. */
 static ch_status cut_at_end(ch_text *text, ch_error *error) {
   const size_t mark = sizeof END_MARK - 2;
   const char *found = NULL;

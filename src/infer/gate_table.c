@@ -1,4 +1,4 @@
-/* Computes the product of an embedding table and a projection, chunk by chunk. */
+/* Computes the product of an embedding table and a projection in chunks. */
 #include "infer/gate_table.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ static int find(const ch_params *params, int layer, const char *what) {
   return ch_params_find(params, name);
 }
 
-/* Returns the columns of the gates: heads * (n + v). */
+/* Returns the number of columns of the gates: heads * (n + v). */
 static int64_t gate_width(const ch_config *config) {
   const ch_attention_config *a = &config->attention;
   return config->num_attention_heads * (a->qk_nope_head_dim + a->v_head_dim);
@@ -30,8 +30,8 @@ static ch_status check_room(const ch_cache *cache, ch_error *error) {
                  needed / 1e9, machine / 1e9);
 }
 
-/* Returns a layer's projection: its tensor among `placed`, or a matrix computed into `room`, [heads * (n +
-   v), gate embedding] of F32 in the engine's memory. */
+/* Finds a layer's projection: its tensor among `placed`, or a matrix computed into `room`
+   [heads * (n + v), gate_embedding_dim] of F32 in the engine's memory. */
 static ch_status projection_of(const ch_engine *engine, const ch_config *config, const ch_params *params,
                                const ch_tensor *weights, const ch_tensor *placed, int layer, void *room,
                                ch_tensor *projection, ch_error *error) {
@@ -80,7 +80,7 @@ ch_status ch_gate_table_fill(ch_engine *engine, const ch_config *config, const c
   ch_status status = rows ? CH_OK : ch_no_memory(error);
   for (int layer = 0; status == CH_OK && layer < cache->layers; layer++) {
     int table = find(params, layer, "kv_gate_embed");
-    if (table < 0) continue; /* a layer that reads the cache of another layer of its group */
+    if (table < 0) continue; /* the layer reads the cache of another layer of its group */
     ch_tensor projection;
     status =
         projection_of(engine, config, params, weights, placed, layer, rows + rows_bytes, &projection, error);

@@ -1,11 +1,11 @@
-/* EG-MLA-A: the gates of the whole vocabulary, tabulated before the first token. */
+/* EG-MLA-A: a table of the gates of the whole vocabulary, computed before the first token. */
 #ifndef CH_INFER_GATE_TABLE_H
 #define CH_INFER_GATE_TABLE_H
 
 #include "model/runner.h"
 
-/* Writes kv_gate_proj(kv_gate_embed) of every id into the parts by id of `cache` ([V, heads * (n + v)] a
-   layer that has them). An error where that is more than the machine's memory. */
+/* Writes kv_gate_proj(kv_gate_embed) of every id into the parts by id of `cache`: [V, heads * (n + v)] for each layer
+   that has them. Fails if the table is larger than the machine's memory. */
 ch_status ch_gate_table_fill(ch_engine *engine, const ch_config *config, const ch_params *params,
                              const ch_tensor *weights, ch_cache *cache, ch_error *error);
 

@@ -1,24 +1,24 @@
-/* A list of texts, written by a generation: those of a session, or one that continues it. */
+/* Generates a list of texts, or one text that continues a session, with a generation. */
 #include "infer/generate.h"
 
 #include <stdio.h>
 
 #include "infer/generation.h"
 
-/* One call's state. */
+/* The state of one call. */
 typedef struct text_job {
   ch_generation *generation;
-  ch_generation_text *texts, *next, *last; /* those that are not added yet: from `next` to `last` - 1 */
-  int64_t room;                            /* tokens of the session that are free */
-  bool continues;                          /* the text continues the session's tokens */
-  const ch_generation_text *failed;        /* for another reason than its own logits; or NULL */
+  ch_generation_text *texts, *next, *last; /* all texts; `next` to `last` - 1 are not added yet */
+  int64_t room;                            /* free tokens of the session */
+  bool continues;                          /* true if the text continues the session's tokens */
+  const ch_generation_text *failed;        /* text that failed for another reason than its logits, or NULL */
 } text_job;
 
 /* --- events --------------------------------------------------------------------------------------------- */
 
-/* Hands over a token, unless it is -1, and the whole characters that it completes. */
+/* Passes a token, unless it is -1, and the characters that it completes to the sink. */
 static bool call_sink(ch_batch_text *asked, int32_t id, const char *text, size_t size) {
-  if (asked->ids && id >= 0) { /* there is room, unless several texts share the list */
+  if (asked->ids && id >= 0) { /* room was reserved, unless several texts share the list */
     if (!ch_ids_reserve(asked->ids, 1)) return false;
     asked->ids->data[asked->ids->size++] = id;
   }
@@ -63,14 +63,14 @@ static ch_generation_request request_of(ch_generation_text *text) {
   return request;
 }
 
-/* Adds to an error which of several texts it is about. */
+/* Adds the number of the text to an error about one of several texts. */
 static void name_text(const text_job *w, const ch_generation_text *text, ch_error *error) {
   char name[40];
   snprintf(name, sizeof name, "texts[%lld]", (long long)(text - w->texts));
   if (!w->continues && error) ch_fail_in(error, name);
 }
 
-/* Allocates room for the ids of a whole text, so that a token allocates nothing. */
+/* Allocates memory for the ids of a whole text, so that a token allocates nothing. */
 static ch_status reserve_ids(const text_job *w, const ch_generation_text *text, ch_error *error) {
   int64_t most = w->room, wanted = text->asked->max_tokens;
   if (wanted > 0 && wanted < most) most = wanted;
@@ -78,7 +78,7 @@ static ch_status reserve_ids(const text_job *w, const ch_generation_text *text, 
   return ch_no_memory(error);
 }
 
-/* Checks all texts, before any is begun. */
+/* Checks all texts before any is started. */
 static ch_status check(text_job *w, ch_error *error) {
   for (ch_generation_text *text = w->texts; text < w->last; text++) {
     const ch_generation_request request = request_of(text);
@@ -92,8 +92,8 @@ static ch_status check(text_job *w, ch_error *error) {
   return CH_OK;
 }
 
-/* Adds texts as long as few wait: enough that all places can be filled, and that a prompt is known to be
-   shared. */
+/* Adds texts until twice as many wait as there are places. All places can then be filled, and shared prompts are
+   found. */
 static ch_status add(text_job *w, int64_t places, ch_error *error) {
   ch_generation_counts counts;
   ch_generation_count(w->generation, &counts);

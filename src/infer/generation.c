@@ -1,4 +1,4 @@
-/* Rounds of a generation: a token for every text, a chunk of a prompt. */
+/* Rounds of a generation: one token for every text, one chunk of a prompt. */
 #include "infer/generation_parts.h"
 
 #include <omp.h>
@@ -20,7 +20,7 @@ static ch_queued_request *find_request(const ch_generation *g, int64_t id) {
 /* Ends the choices that were cancelled, and removes requests that are over. */
 static void sweep(ch_generation *g) {
   if (!g->swept) return;
-  for (bool again = true; again;) { /* a sink may cancel more */
+  for (bool again = true; again;) { /* sinks may cancel more choices */
     again = false;
     for (ch_queued_request *r = g->first; r; r = r->next)
       for (int32_t c = 0; c < r->asked.choices; c++) {
@@ -64,7 +64,7 @@ bool ch_generation_stopped(const ch_generation *g) {
 
 /* --- rounds --------------------------------------------------------------------------------------------- */
 
-/* Decodes one token for every text that is being written. */
+/* Decodes one token for every text in phase CH_PLACE_WRITING. */
 static ch_status decode(ch_generation *g, ch_error *error) {
   const float *logits;
   int64_t count = 0;
@@ -185,7 +185,7 @@ bool ch_generation_warm(const ch_generation *g, int32_t index) {
 
 /* --- opening -------------------------------------------------------------------------------------------- */
 
-/* Calls the watch during a chunk's pass, which can be long. Returns false if the watch cancelled the
+/* Calls the watch during the pass over a chunk, which can be long. Returns false if the watch cancelled the
    request. */
 static bool watch_pass(int64_t done, int64_t total, void *user) {
   ch_generation *g = user;
@@ -244,7 +244,8 @@ ch_status ch_generation_over(ch_session *session, const ch_tokenizer *tokenizer,
   g->vocabulary = ch_session_vocab_size(session);
   g->capacity = cache->capacity;
   g->count = cache->sequences < CH_SKINNY_ROWS ? cache->sequences : CH_SKINNY_ROWS;
-  g->manner.reuses = manner->reuses && !cache->any_fixed; /* such sequences cannot go back */
+  /* sequences with states of a fixed size cannot go back */
+  g->manner.reuses = manner->reuses && !cache->any_fixed;
   if (!reserve(g)) {
     ch_generation_free(g);
     return ch_no_memory(error);

@@ -1,5 +1,4 @@
-/* Generations inside the library: over a session of the caller's, with texts that share the memory of a
-   prompt. */
+/* Generations inside the library: over the caller's session, with texts that share the memory of a prompt. */
 #ifndef CH_INFER_GENERATION_H
 #define CH_INFER_GENERATION_H
 
@@ -9,38 +8,38 @@
 #include "infer/session.h"
 #include "text/text_stream.h"
 
-/* The arrangement of rounds. */
+/* The mode of a generation. */
 typedef struct ch_generation_manner {
-  /* tokens of a prompt that a round reads; 0: all prompts that have a place are read before a step */
+  /* prompt tokens read per round; 0: all prompts that have a place are read before a step */
   int64_t chunk;
-  bool reuses; /* whole chunks of earlier prompts stay in the cache and are reused */
-  /* The session, of one sequence, continues its tokens, and afterwards holds every token written. */
+  bool reuses; /* true if whole chunks of earlier prompts stay in the cache and are reused */
+  /* true if the text continues the tokens of the session, which has one sequence and then holds every token */
   bool continues;
 } ch_generation_manner;
 
-/* Creates a generation over a session, which must outlive it. If tokenizer is NULL, no text is decoded. */
+/* Creates a generation over a session that must outlive it. If tokenizer is NULL, no text is decoded. */
 ch_status ch_generation_over(ch_session *session, const ch_tokenizer *tokenizer,
                              const ch_generation_manner *manner, ch_generation **generation, ch_error *error);
-/* Makes the generation own the session: it is freed with the generation. */
+/* Transfers ownership of the session to the generation. */
 void ch_generation_own(ch_generation *generation, ch_session *session);
 
 /* Fields of a request that only the library itself sets. */
 typedef struct ch_generation_extra {
-  /* [end_count] ids that end the text; they and the prompt last as long as the request */
+  /* [end_count] ids that end the text; like the prompt, they must outlive the request */
   const int32_t *ends;
   int end_count;
-  ch_sampler *sampler; /* draws in place of the request's, and has advanced at its end */
+  ch_sampler *sampler; /* used instead of the request's; its state is updated at the end of a text */
 } ch_generation_extra;
 
-/* Like ch_generation_add; extra may be NULL. Consecutive requests with an extra whose prompts are the same
-   memory compute it once. */
+/* Adds a request as ch_generation_add does; extra may be NULL. Consecutive requests with an extra whose prompts are
+   the same memory compute the prompt once. */
 ch_status ch_generation_put(ch_generation *generation, const ch_generation_request *asked,
                             const ch_generation_extra *extra, int64_t *id, ch_error *error);
-/* Makes the checks of ch_generation_put without adding the request. */
+/* Checks a request as ch_generation_put does, without adding it. */
 ch_status ch_generation_check(const ch_generation *generation, const ch_generation_request *asked,
                               ch_error *error);
-/* Returns true once the session's own progress callback has cancelled. Requests without a place have then
-   ended without events. */
+/* Returns true once the session's progress callback has cancelled. Requests without a place then end without
+   events. */
 bool ch_generation_stopped(const ch_generation *generation);
 
 #endif

@@ -1,4 +1,5 @@
-/* Prompts that are read: which place reads which, after what it holds already, and chunk by chunk. */
+/* Reads prompts chunk by chunk, and assigns places to choices. A place reuses the beginning of a prompt that a
+   sequence already holds. */
 #include "infer/generation_parts.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@
 #include "infer/log_probability.h"
 #include "tensor/gemm.h"
 
-/* Starts the texts of a prompt that have a place, once it has been read. `logits`: those after the prompt. */
+/* Starts the texts that have a place once their prompt has been read. `logits`: the logits after the prompt. */
 static void end_prompt(ch_generation *g, ch_text_place *p, const float *logits) {
   ch_queued_request *r = p->request;
   ch_read_prompt *prompt = r->prompt;
@@ -24,7 +25,7 @@ static void end_prompt(ch_generation *g, ch_text_place *p, const float *logits) 
     r->announced = true;
     if (!ch_request_tell(r, &event)) ch_request_cancel(g, r, -1);
   }
-  /* Siblings are begun after this place, whose sequence they copy before it grows. */
+  /* waiting texts copy this place's sequence before it grows */
   for (int64_t i = 0; i < g->count; i++) {
     ch_text_place *other = &g->places[i];
     if (!other->request || other->request->prompt != prompt || other->phase != CH_PLACE_WAITING) continue;
@@ -47,7 +48,7 @@ static void end_prompt(ch_generation *g, ch_text_place *p, const float *logits) 
   }
 }
 
-/* Copies the first `length` tokens of another place's sequence, or truncates its own to them. */
+/* Copies the first `length` tokens of sequence `from` to place p, or truncates p's sequence if both are the same. */
 static ch_status make(ch_generation *g, ch_text_place *p, const ch_text_place *from, int64_t length) {
   const int64_t chunks = g->manner.reuses ? length - length % g->manner.chunk : 0,
                 kept = chunks < from->kept_count ? chunks : from->kept_count;
@@ -59,7 +60,7 @@ static ch_status make(ch_generation *g, ch_text_place *p, const ch_text_place *f
 
 /* --- reading -------------------------------------------------------------------------------------------- */
 
-/* Scores of the prompt's tokens, as they come. */
+/* Argument of `score`, which reports the log-probabilities of prompt tokens. */
 typedef struct scoring {
   ch_generation *g;
   ch_text_place *p;
@@ -125,14 +126,14 @@ static ch_status feed(ch_generation *g, ch_text_place *p, int64_t count, const f
   return ch_session_feed_scored(g->session, ch_place_index(g, p), ids, (size_t)count, score, &s, error);
 }
 
-/* Records the tokens that passes over the prompt have written. */
+/* Records a whole chunk of prompt tokens that the sequence now holds. */
 static void keep(ch_generation *g, ch_text_place *p, int64_t count) {
   if (!g->manner.reuses || count != g->manner.chunk) return;
   memcpy(p->kept + p->read, p->request->prompt->ids + p->read, (size_t)count * sizeof *p->kept);
   p->kept_count = p->read + count;
 }
 
-/* Hands a prompt on to a text that waits for it, because the text whose place was reading it ended. */
+/* Lets a waiting text read the prompt, because the text whose place was reading it has ended. */
 static void hand_on(ch_generation *g, const ch_text_place *from, const ch_read_prompt *prompt) {
   const int64_t read = ch_place_length(g, from) == from->read ? from->read : 0;
   for (int64_t i = 0; i < g->count; i++) {
@@ -199,8 +200,8 @@ static bool can_go_back(const ch_generation *g, const ch_text_place *p, int64_t 
          ch_cache_can_go_back(ch_session_cache(g->session), ch_place_index(g, p), (int32_t)length);
 }
 
-/* Returns the number of tokens at the beginning of a prompt whose states are in a place's sequence, in whole
-   chunks. At least one token must be read. */
+/* Returns the number of tokens at the beginning of a prompt that a place's sequence holds, in whole chunks. At least
+   one token is left to read. */
 static int64_t common(const ch_generation *g, const ch_text_place *p, const ch_read_prompt *prompt) {
   const int64_t most = (prompt->count - 1) / g->manner.chunk * g->manner.chunk;
   int64_t length = 0;
@@ -209,7 +210,7 @@ static int64_t common(const ch_generation *g, const ch_text_place *p, const ch_r
   return length > 0 && can_go_back(g, p, length) ? length : 0;
 }
 
-/* Returns the place whose sequence shares most of the prompt. */
+/* Returns the place whose sequence shares the longest beginning of the prompt, or NULL. */
 static ch_text_place *best_beginning(const ch_generation *g, const ch_queued_request *r, int64_t *length) {
   ch_text_place *best = NULL;
   *length = 0;
@@ -218,7 +219,7 @@ static ch_text_place *best_beginning(const ch_generation *g, const ch_queued_req
   for (int64_t i = 0; i < g->count; i++) {
     ch_text_place *p = &g->places[i];
     const int64_t same = common(g, p, r->prompt);
-    /* Among equal ones, a free one that holds nothing else is truncated in place. */
+    /* of equal ones, prefers a free place that holds no more kept chunks: it is truncated in place */
     if (same > *length || (same && same == *length && !p->request && p->kept_count == same)) {
       best = p;
       *length = same;
@@ -258,7 +259,8 @@ static bool is_being_read(const ch_generation *g, const ch_read_prompt *prompt) 
   return false;
 }
 
-/* Gives a choice a place: it begins at once if the prompt is read, waits if it is being read, or reads. */
+/* Assigns a place to a choice. It starts at once if the prompt has been read, waits if it is being read, or reads
+   it. */
 static void settle(ch_generation *g, ch_text_place *p, ch_queued_request *r, int32_t choice) {
   ch_read_prompt *prompt = r->prompt;
   int64_t length = 0;

@@ -1,4 +1,4 @@
-/* Requests of a generation: checked, copied, queued; and what they do to logits. */
+/* Checks, copies and queues the requests of a generation, and adjusts logits by their settings. */
 #include "infer/generation_parts.h"
 
 #include <math.h>
@@ -136,8 +136,8 @@ void ch_request_remove(ch_generation *g, ch_queued_request *request) {
   release(request);
 }
 
-/* Gives the request its prompt: the previous one if that is the same memory and still exists, or a new
-   one. */
+/* Sets the request's prompt. A request with an extra shares the prompt of the previous one if it is the same
+   memory. */
 static bool take_prompt(ch_generation *g, ch_queued_request *r) {
   const ch_generation_request *asked = &r->asked;
   const int64_t count = (int64_t)asked->prompt_count;

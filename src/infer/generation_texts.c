@@ -1,4 +1,4 @@
-/* Writes texts, from the first token to the end, and reports them to their requests. */
+/* Generates texts from the first token to the end, and reports them to their requests. */
 #include "infer/generation_parts.h"
 
 #include <math.h>
@@ -38,7 +38,7 @@ void ch_request_end(ch_queued_request *r, int32_t choice, const ch_text_place *p
   ch_request_tell(r, event);
 }
 
-/* Feeds the last token too, if the session must hold every token written. */
+/* Feeds the last token, if the session must hold every generated token. */
 static void feed_last(ch_generation *g, ch_text_place *p) {
   const float *logits;
   const int32_t sequence = ch_place_index(g, p);
@@ -133,7 +133,7 @@ void ch_place_choose(const ch_generation *g, ch_text_place *p, const float *logi
   if (asked->top_count > 0) ch_likeliest(logits, g->vocabulary, log_sum, p->top, asked->top_count);
 }
 
-/* Counts the token for penalties; false when out of memory. */
+/* Counts the token for penalties. Returns false when out of memory. */
 static bool count_token(ch_text_place *p) {
   const ch_generation_request *asked = &p->request->asked;
   if (asked->frequency_penalty == 0 && asked->presence_penalty == 0) return true;

@@ -14,7 +14,7 @@ typedef struct ch_info_row {
   ch_account account;
 } ch_info_row;
 
-/* Writes all figures of one model. cache_name: that of the cache's types. */
+/* Writes all figures of one model. cache_name: the name of the cache's types. */
 void ch_info_put_page(const ch_info_row *row, int64_t depth, const char *cache_name, ch_text *text);
 /* Writes a line for each of several models. */
 void ch_info_put_table(const ch_info_row *rows, size_t count, int64_t depth, ch_text *text);

@@ -13,12 +13,12 @@ double ch_log_sum_exp(const float *logits, int64_t vocabulary) {
   return most + log(sum);
 }
 
-/* Returns true if a comes before b in the result: likelier tokens first, of equal ones the lower id. */
+/* Returns true if a comes before b in the result: the likelier token, of equal ones the lower id. */
 static bool comes_before(const float *logits, int32_t a, int32_t b) {
   return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
 }
 
-/* Restores the heap of top [count], whose first is the last of the order, after place i has changed. */
+/* Restores the heap top [count] after entry i has changed. Its first entry is the last of the order. */
 static void sift_down(const float *logits, ch_token_probability *top, int32_t count, int32_t i) {
   for (int32_t child = 2 * i + 1; child < count; i = child, child = 2 * i + 1) {
     if (child + 1 < count && comes_before(logits, top[child].token, top[child + 1].token)) child++;
@@ -47,7 +47,7 @@ void ch_likeliest(const float *logits, int64_t vocabulary, double log_sum, ch_to
   for (int32_t i = 0; i < count; i++) top[i].log_probability = logits[top[i].token] - log_sum;
 }
 
-/* Checks the arguments of both public functions. *log_sum becomes the log-sum-exp of the logits. */
+/* Checks the arguments of both public functions. *log_sum: ch_log_sum_exp of the logits. */
 static ch_status check_logits(const float *logits, int64_t vocab_size, const void *result, double *log_sum,
                               ch_error *error) {
   if (!logits || !result)

@@ -4,11 +4,12 @@
 
 #include <crosshead/generate.h>
 
-/* Returns ln of the sum of exp(logits) in double precision. A logit minus it is its log-probability. NaN or
-   infinite if a logit is NaN or +infinite. */
+/* Returns ln of the sum of exp(logits) in double precision. A token's log-probability is its logit minus this. The
+   result is NaN or infinite if a logit is NaN or +infinite. */
 double ch_log_sum_exp(const float *logits, int64_t vocabulary);
 
-/* Writes top [count] of ch_top_tokens, given that sum; 1 <= count <= vocabulary. */
+/* Writes the `count` likeliest tokens as ch_top_tokens does; 1 <= count <= vocabulary. log_sum: ch_log_sum_exp of the
+   logits. */
 void ch_likeliest(const float *logits, int64_t vocabulary, double log_sum, ch_token_probability *top,
                   int32_t count);
 

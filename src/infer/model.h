@@ -10,37 +10,37 @@
 
 typedef struct ch_model {
   char *directory;
-  ch_config config; /* with params and weights: the model as it runs; the files may hold other tensors */
+  ch_config config; /* configuration of the open model; the files may hold other tensors */
   ch_params params;
   ch_weights weights;
-  void *materialised; /* tensors that ch_model_materialise computed */
+  void *materialised; /* memory of tensors that ch_model_materialise computed */
   size_t materialised_bytes;
-  ch_dtype compute; /* of large products (ch_graph's); CH_F32 after loading */
+  ch_dtype compute; /* arithmetic of large products (ch_graph.compute); CH_F32 after loading */
   /* Set by the public ch_model_open; ch_model_load leaves it empty. */
-  ch_tokenizer *tokenizer; /* NULL when the directory has none */
+  ch_tokenizer *tokenizer; /* NULL: the directory has none */
   int32_t end_tokens[CH_MAX_END_TOKENS];
   int end_token_count;
 } ch_model;
 
-/* Opens a model directory; mode says what becomes of its weights. Release with ch_model_unload. */
+/* Opens a model directory; `mode` selects the form of its weights. Release with ch_model_unload. */
 ch_status ch_model_load(const char *directory, ch_weights_mode mode, ch_model **model, ch_error *error);
 void ch_model_unload(ch_model *model);
-/* Materialises the model's matrices, if that changes any; before anyone uses the model. */
+/* Materialises the model's matrices, if that changes any. Call it before the model is used. */
 ch_status ch_model_materialise(ch_model *model, ch_materialise_for form, ch_error *error);
 
-/* Fails with CH_ERROR_CONFIG if a matrix is block-quantised: `what` (a verb, "be compressed") would round it
+/* Fails with CH_ERROR_CONFIG if a matrix is block-quantised, because `what` (a verb, "be compressed") would round it
    twice. */
 ch_status ch_model_check_plain(const ch_model *model, const char *what, ch_error *error);
 
-/* Returns a hash of the first bytes of every tensor, to tell models apart. */
+/* Returns a hash of the first bytes of every tensor, to distinguish models. */
 uint64_t ch_model_hash(const ch_model *model);
 
 /* If the mapped weights are larger than this, passes over whole texts release their pages after use. */
 #define CH_LARGE_WEIGHTS ((int64_t)4 << 30)
 /* Returns the bytes of the files that hold the weights. */
 int64_t ch_model_file_bytes(const ch_model *model);
-/* Releases the pages of the mapped matrices that a step of a run read, in models of more than
-   CH_LARGE_WEIGHTS. Otherwise all of them would stay in memory for one pass over text. */
+/* In models of more than CH_LARGE_WEIGHTS, releases the pages of the mapped matrices that a step of a run has read.
+   Otherwise a single pass over text would bring all of them into memory. */
 void ch_model_forget_used(const ch_model *model, const ch_run *run, const ch_node *node);
 
 #endif

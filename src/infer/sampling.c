@@ -1,6 +1,5 @@
-/* Sampling by thresholds: partial selection finds where to cut the ranking, then the loop walks the tokens by
-   id. The vocabulary is read once, for the largest logit of every block; blocks without a candidate are not
-   read again. */
+/* Sampling by thresholds. Partial selection finds the cut of the ranking, then the tokens are walked by id. The
+   vocabulary is read once, for the largest logit of every block. Blocks without a candidate are not read again. */
 #include "infer/sampling.h"
 
 #include <math.h>
@@ -128,7 +127,7 @@ static inline float exp_of_negative(float x) {
   const uint32_t least = 0xc2ae0000u; /* -87 */
   uint32_t bits = bits_of(x);
   float bounded = float_of(bits > least ? least : bits);
-  float n = bounded * 1.44269504f + 12582912.0f; /* rounds to a whole number: its low bits are the number */
+  float n = bounded * 1.44269504f + 12582912.0f; /* rounds to an integer, which is in the low bits */
   uint32_t power = (bits_of(n) << 23) + 0x3f800000u;
   n -= 12582912.0f;
   float r = (bounded - n * 0.693359375f) + n * 2.12194440e-4f;
@@ -142,9 +141,9 @@ static inline float exp_of_negative(float x) {
   return p * float_of(bits > least ? 0 : power);
 }
 
-/* Turns logits into weights exp((logit - largest) / temperature). */
+/* Converts logits to weights exp((logit - largest) / temperature). */
 static void make_weights(const float *logits, int64_t n, float largest, double temperature, float *weights) {
-  /* The bounds avoid 0 * inf and inf * 0; they change no result for the logits of a real model. */
+  /* the bounds avoid 0 * inf and inf * 0 and change no result for the logits of a real model */
   float inverse = (float)fmin(fmax(1 / temperature, 1e-30), 1e30);
   for (int64_t i = 0; i < n; i++) weights[i] = exp_of_negative((logits[i] - largest) * inverse);
 }
@@ -166,7 +165,7 @@ static void swap(float *a, float *b) {
   *b = t;
 }
 
-/* Returns a pivot from a fixed pseudo-random place, so that no ordered input is slow. */
+/* Returns a pivot from a pseudo-random place, so that ordered input is not slow. */
 static float pivot_of(const float *x, int64_t n, uint64_t *state) {
   *state = *state * 6364136223846793005u + 1442695040888963407u;
   return n > 0 ? x[(*state >> 33) % (uint64_t)n] : 0;
@@ -186,7 +185,7 @@ static void partition(float *x, int64_t n, float pivot, int64_t *larger, int64_t
   *smaller = high;
 }
 
-/* Brings the k largest of x to its front; returns the smallest of them. 1 <= k <= n. */
+/* Moves the k largest of x to its front. Returns the smallest of them. 1 <= k <= n. */
 static float select_largest(float *x, int64_t n, int64_t k) {
   uint64_t state = 0;
   for (;;) {
@@ -222,7 +221,7 @@ static float largest_at(const float *x, int64_t n, int64_t k, float *pool) {
   return select_largest(pool, count, k);
 }
 
-/* Collects the logits that are at least `least`, and their ids; returns their number. */
+/* Collects the logits that are at least `least`, and their ids. Returns their number. */
 static int64_t collect(const float *logits, int64_t n, const float *peaks, float least, float *kept,
                        int32_t *ids) {
   int64_t count = 0;
@@ -237,8 +236,8 @@ static int64_t collect(const float *logits, int64_t n, const float *peaks, float
   return count;
 }
 
-/* Copies the first k of the ranking to `kept`, in order of their ids; returns their number. No logit below
-   the k-th largest peak is among them. */
+/* Copies the first k of the ranking to `kept`, in the order of their ids. Returns their number. No logit below the
+   k-th largest peak is among them. */
 static int64_t keep_top_k(const float *logits, int64_t n, const float *peaks, int64_t k, float *pool,
                           float *kept, int32_t *ids) {
   int64_t blocks = blocks_of(n);
@@ -257,8 +256,8 @@ static int64_t keep_top_k(const float *logits, int64_t n, const float *peaks, in
   return count;
 }
 
-/* Returns the cut that keeps the fewest weights whose sum reaches `target`, or all if rounding leaves them
-   short of it. */
+/* Returns the cut that keeps the fewest weights whose sum reaches `target`, or all weights if their rounded sum is
+   smaller. */
 static cut cut_at_sum(float *pool, int64_t n, double target) {
   double above = 0;
   uint64_t state = 0;
@@ -292,7 +291,7 @@ static void apply_cut(cut at, int64_t n, float *weights) {
 
 static void keep_top_p(double top_p, int64_t n, float *weights, float *pool) {
   double total = sum_of(weights, n), target = fmax(top_p * total, 1e-30);
-  /* All weights below this together weigh less than 1 - p: none of them is needed to reach p. */
+  /* All weights below this sum to less than 1 - p, so none of them is needed to reach p. */
   float least = (float)((1 - top_p) * total / (double)n);
   int64_t count = 0;
   for (int64_t i = 0; i < n; i++) {
@@ -319,7 +318,7 @@ static int64_t draw(const float *weights, int64_t n, double uniform) {
     sum += (double)weights[i];
     if (weights[i] > 0 && sum > goal) return i;
   }
-  return -1; /* rounding left the sum short */
+  return -1; /* the rounded sum is too small */
 }
 
 static double uniform(ch_sampler *sampler) {

@@ -1,4 +1,4 @@
-/* Reads chat templates from the files of a model directory. template/ fills them. */
+/* Reads chat templates from the files of a model directory. template/ renders them. */
 #include "io/chat_templates.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
-/* Copies the small files of a model directory besides weights and configuration: templates, tokenizer
- * settings, generation settings. */
+/* Copies the small files of a model directory: tokenizer, templates, generation settings, settings of image
+ * processors. */
 #include "io/extra_files.h"
 
 #include <dirent.h>
@@ -12,7 +12,7 @@
 enum { MOST_CONFIG_BYTES = 1 << 20 };
 
 static const char *const tokenizers[] = {"tokenizer.json", "tokenizer.bin", NULL};
-/* transformers builds a tokenizer and its chats from these; processors are those of images. */
+/* Other files from which transformers builds a tokenizer and formats chats. */
 static const char *const beside_tokenizers[] = {"tokenizer_config.json",
                                                 "special_tokens_map.json",
                                                 "added_tokens.json",
@@ -22,6 +22,7 @@ static const char *const beside_tokenizers[] = {"tokenizer_config.json",
                                                 "chat_template.jinja",
                                                 "chat_template.json",
                                                 NULL};
+/* Settings of image processors. */
 static const char *const processors[] = {"preprocessor_config.json", "processor_config.json", NULL};
 static const char generation[] = "generation_config.json";
 
@@ -48,7 +49,7 @@ static bool is_template(const char *name) {
   return length > 6 && name[0] != '.' && strcmp(name + length - 6, ".jinja") == 0;
 }
 
-/* Copies the templates of one directory into another, which is created for the first. */
+/* Copies the templates of a directory. Creates directory `to` if there are any. */
 static ch_status copy_templates(const char *from, const char *to, ch_error *error) {
   DIR *listing = opendir(from);
   ch_status status = CH_OK;
@@ -70,8 +71,8 @@ ch_status ch_copy_tokenizer_files(const char *from, const char *to, ch_error *er
   return status;
 }
 
-/* Returns the list of end token ids in config.json, or NULL if it does not have several. A written
-   config.json has room only for the first. */
+/* Returns the list of end token ids in config.json, or NULL if there are fewer than two. ch_config_write writes only
+   the first. */
 static json_t *ends_of(const char *directory) {
   char *path = ch_path_join(directory, "config.json");
   json_t *root = NULL, *ends = NULL;

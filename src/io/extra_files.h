@@ -4,15 +4,15 @@
 
 #include "base/error.h"
 
-/* A directory of a model's chat templates with names, NAME.jinja. */
+/* The directory of a model's named chat templates, NAME.jinja. */
 #define CH_CHAT_TEMPLATES "additional_chat_templates"
 
-/* Copies tokenizer, chat templates and generation settings, those that are there. */
+/* Copies the tokenizer, chat templates and generation settings that exist. */
 ch_status ch_copy_extra_files(const char *from, const char *to, ch_error *error);
 /* Copies the files that belong to a tokenizer.json, but not that file. */
 ch_status ch_copy_tokenizer_files(const char *from, const char *to, ch_error *error);
-/* Copies generation_config.json. Without one, ids of several tokens that config.json ends texts with are put
-   into a new one. */
+/* Copies generation_config.json. If there is none and config.json has several end tokens, writes them into a new
+   one. */
 ch_status ch_copy_generation_settings(const char *from, const char *to, ch_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* Declares tensors whose shape or existence a configuration leaves to the files. */
+/* Reads properties of a model that its configuration leaves open from its weights: a separate head, and shapes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,8 +12,7 @@
 
 enum { PIECE = 4096 };
 
-/* Returns the tensor of a row of the parameter table, with or without GPT-2's prefix; NULL if the files have
-   none. */
+/* Returns the stored tensor of a parameter, whose name may lack GPT-2's prefix, or NULL if the files have none. */
 static const ch_tensor *find_row(const ch_weights *files, const ch_config *config, const char *row) {
   static const char prefix[] = "transformer.";
   ch_param param = {.name = row, .rank = 2};
@@ -61,8 +60,8 @@ ch_status ch_config_read_stored(const char *path, ch_config *config, ch_error *e
   ch_weights files;
   CH_TRY(ch_config_read(path, config, error));
   if (!config->tie_word_embeddings || !ch_is_directory(path)) return CH_OK;
-  if (ch_weights_find(path, &files, NULL) != CH_OK)
-    return CH_OK; /* who needs the weights says what is wrong with them */
+  /* damaged weights are reported when they are opened */
+  if (ch_weights_find(path, &files, NULL) != CH_OK) return CH_OK;
   const ch_tensor *embedding = find_row(&files, config, "model.embed_tokens.weight"),
                   *head = find_row(&files, config, "lm_head.weight");
   if (embedding && head) config->tie_word_embeddings = equal_values(embedding, head);
@@ -72,8 +71,8 @@ ch_status ch_config_read_stored(const char *path, ch_config *config, ch_error *e
 
 /* --- shapes --------------------------------------------------------------------------------------------- */
 
-/* Collects the shapes of all tensors in the files whose names begin with `prefix`, without it. Names still
-   belong to the files. */
+/* Collects the shapes of all tensors whose names begin with `prefix`, under their names without it. The names point
+   into `files`. */
 static ch_status collect(const ch_safetensors *files, int file_count, const char *prefix,
                          ch_known_shapes *shapes, ch_error *error) {
   int64_t count = 0;
@@ -98,7 +97,7 @@ static ch_status declare_from(const char *where, const ch_safetensors *files, in
   ch_known_shapes shapes = {0};
   CH_TRY(collect(files, file_count, prefix, &shapes, error));
   params->known = &shapes;
-  ch_error inner = {0}; /* which does not know the files */
+  ch_error inner = {0}; /* ch_model_declare does not name the file */
   ch_status status = ch_model_declare(config, params, &inner);
   if (status != CH_OK) {
     ch_fail_as(error, status, &inner);
@@ -117,7 +116,8 @@ ch_status ch_model_declare_stored(const char *directory, const ch_config *config
   if (ch_is_directory(directory)) {
     ch_status found = ch_weights_find(directory, &files, error);
     const ch_sharing *s = &config->sharing;
-    bool complete = s->type == CH_SHARING_NONE || s->atoms > 0 || s->rank > 0; /* it gives all shapes */
+    /* true if the configuration gives all shapes */
+    bool complete = s->type == CH_SHARING_NONE || s->atoms > 0 || s->rank > 0;
     if (found != CH_OK) return complete ? ch_model_declare(config, params, error) : found;
   }
   ch_status status = declare_from(directory, files.shards, files.shard_count, "", config, params, error);

@@ -1,8 +1,8 @@
-/* Opens a model directory's weights: finds the files, matches them against the parameter table, and
- * converts what cannot be used as stored. Other weights stay mapped, so that processes share them.
+/* Opens a model directory's weights: finds the files, matches their tensors with the parameter table, and copies
+ * tensors that need another type, layout or alignment. Other tensors stay mapped, so that processes share them.
  *
- * The index is hostile input: names that lead out of the directory and deep nesting are refused.
- * safetensors.c checks the files themselves, config_file/ reads config.json. */
+ * The index is untrusted: names that lead out of the directory and deep nesting are refused. safetensors.c checks the
+ * weight files, config_file/ reads config.json. */
 #include "io/model_files.h"
 
 #include <math.h>
@@ -20,10 +20,11 @@
 #include "tensor/kernels.h"
 
 enum { MOST_INDEX_BYTES = 8 << 20, MOST_INDEX_OBJECTS = 64, MOST_SHARDS = 10000 };
-/* Elements that a thread converts at once: so few that the kernel does not call for more threads. */
+/* PIECE: elements that a thread converts at once, few enough that kernels use no other threads. SMALL_COPY: bytes that
+   one thread copies. */
 enum { PIECE = 4096, SMALL_COPY = 1 << 20 };
-/* A block of MXFP4: 32 numbers of 4 bits, the lower half of a byte first; a byte elsewhere is the exponent of
-   their scale. */
+/* A block of MXFP4 has 32 numbers of 4 bits, the lower half of a byte first. Another tensor has a byte for each block,
+   the exponent of its scale. */
 enum { MXFP4_VALUES = 32, MXFP4_BYTES = 16, MXFP4_BIAS = 127, MXFP4_NAN = 255 };
 
 static const char single_name[] = "model.safetensors", index_name[] = "model.safetensors.index.json";
@@ -43,21 +44,21 @@ static ch_status open_shard(const char *directory, const char *name, ch_weights 
   return status;
 }
 
-/* Returns true for a plain file name, which cannot lead out of the directory. (Symbolic links are the user's
-   choice: the Hugging Face cache consists of them.) */
+/* Returns true for a plain file name, which cannot lead out of the directory. Symbolic links are allowed, because the
+   Hugging Face cache consists of them. */
 static bool plain_name(const char *name) {
   return *name && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
-/* Returns true if a text nests few objects. An index is one object with two inside; thousands of nested ones
-   are an attack on the JSON library's memory. */
+/* Returns true if a text has few objects and lists. An index is one object with two inside. Thousands of nested ones
+   would exhaust the JSON library's memory. */
 static bool shallow(const char *text) {
   int objects = 0;
   for (const char *p = text; *p; p++) objects += *p == '{' || *p == '[';
   return objects <= MOST_INDEX_OBJECTS;
 }
 
-/* Lists the shards in the weight map, each once, in the order of their names. */
+/* Adds the names of the shards in the weight map to `shards`, each once. */
 static ch_status list_shards(const json_t *map, const char *where, json_t *shards, ch_error *error) {
   const char *tensor;
   json_t *file;
@@ -76,7 +77,7 @@ static ch_status list_shards(const json_t *map, const char *where, json_t *shard
   return CH_OK;
 }
 
-/* Fails if a tensor is not in the shard that the index names. shards [name] holds the shard's number. */
+/* Fails if a tensor is not in the shard that the index names. `shards` maps names to indices of weights->shards. */
 static ch_status check_index(const json_t *map, const json_t *shards, const char *where,
                              const ch_weights *weights, ch_error *error) {
   const char *tensor;
@@ -164,12 +165,12 @@ typedef struct load_state {
   const ch_config *config;
   const ch_params *params;
   ch_weights *weights;
-  ch_stored_tensor *stored; /* [params->count], table order; no name: not found (yet) */
-  ch_tensor_place *places;  /* [params->count]; no name: the tensor is a whole one, in our order */
+  ch_stored_tensor *stored; /* [params->count] stored tensor of each parameter; name NULL: not found yet */
+  ch_tensor_place *places;  /* [params->count] place in another layout; empty name: stored as in the table */
   ch_error *error;
 } load_state;
 
-/* Fails with an error about a tensor, and names the file, or the directory of several. */
+/* Fails with an error about a tensor. The message names the file, or the directory if there are several files. */
 static ch_status tensor_error(const load_state *o, ch_status code, const char *name, const char *what) {
   char quoted[100];
   bool single = o->weights->shard_count == 1;
@@ -178,8 +179,8 @@ static ch_status tensor_error(const load_state *o, ch_status code, const char *n
   return code;
 }
 
-/* Returns true if a tensor has the row's elements in its order: the same shape, but there may be leading
-   dimensions of 1, and its last dimension may be cut into several, as in a convolution's weight. */
+/* Returns true if a tensor has the parameter's elements in their order. The tensor may have leading dimensions of 1,
+   and the parameter's last dimension may be several in it, as in a convolution's weight. */
 static bool same_elements(const ch_tensor *tensor, const ch_param *row) {
   int first = 0;
   while (tensor->rank - first > row->rank && tensor->shape[first] == 1) first++;
@@ -228,9 +229,8 @@ static ch_status unknown_tensor(const load_state *o, const char *name) {
   return tensor_error(o, CH_ERROR_FORMAT, name, what);
 }
 
-/* Returns true for tensors that other programs write and nothing reads, of any type: tables of frequencies,
-   numbers of positions, masks, and DeepSeek-V3's layers that predict further tokens, after the model's
-   own. */
+/* Returns true for tensors that other programs write and that are ignored: tables of frequencies, indices of positions,
+   masks, and DeepSeek-V3's additional layers, which predict further tokens. */
 static bool is_left_over(const ch_config *config, const char *name) {
   static const char *const buffers[] = {"inv_freq",   "original_inv_freq", "long_inv_freq", "cos_cached",
                                         "sin_cached", "position_ids",      "causal_mask",   NULL};
@@ -276,8 +276,7 @@ static ch_status match(load_state *o) {
 
 /* --- matching files with another layout ----------------------------------------------------------------- */
 
-/* Finds a tensor in any shard, with or without GPT-2's prefix, and marks it: used [all tensors of all
-   shards]. */
+/* Finds a tensor in any shard, with or without GPT-2's prefix, and marks it in used [tensors of all shards]. */
 static ch_status find_used(const load_state *o, const char *name, bool *used,
                            const ch_stored_tensor **found) {
   static const char prefix[] = "transformer.";
@@ -294,7 +293,7 @@ static ch_status find_used(const load_state *o, const char *name, bool *used,
   return CH_OK;
 }
 
-/* Describes the tensor of the file of which a row is a part: one expert, some rows, or some columns. */
+/* Describes the whole tensor of the file of which a parameter is a part: an expert, some rows, or some columns. */
 static ch_param whole_of(const ch_param *row, const ch_tensor_place *place, const char *name) {
   ch_param whole = *row;
   whole.name = name;
@@ -309,7 +308,7 @@ static ch_param whole_of(const ch_param *row, const ch_tensor_place *place, cons
   return whole;
 }
 
-/* Finds the part of a stored tensor that a row is. If it is transposed, finds the expert's whole part. */
+/* Finds a parameter's rows in a stored tensor. In a transposed tensor, finds the whole matrix of the expert. */
 static ch_status take_part(const load_state *o, const ch_param *row, const ch_tensor_place *place,
                            const ch_stored_tensor *found, ch_stored_tensor *part) {
   const ch_tensor *tensor = &found->tensor;
@@ -325,8 +324,8 @@ static ch_status take_part(const load_state *o, const ch_param *row, const ch_te
   return CH_OK;
 }
 
-/* Finds an expert's part of the scales or blocks of a matrix of experts in MXFP4: [experts, rows, columns /
-   32] scales, or as many blocks of 16 bytes. */
+/* Finds an expert's part of a tensor of MXFP4: scales [experts, rows, columns / 32] (`bytes` = 1), or blocks
+   [experts, rows, columns / 32, 16] (`bytes` = 16). `half` ends the tensor's name. */
 static ch_status find_mxfp4(const load_state *o, const ch_param *row, const ch_tensor_place *place,
                             const char *half, int64_t bytes, bool *used, const ch_stored_tensor **found,
                             const char **part) {
@@ -347,7 +346,7 @@ static ch_status find_mxfp4(const load_state *o, const ch_param *row, const ch_t
   return tensor_error(o, CH_ERROR_FORMAT, (*found)->name, what);
 }
 
-/* Finds the two tensors of an expert in MXFP4. *found stays NULL if experts have another type. */
+/* Finds blocks and scales of an expert in MXFP4. *found stays NULL if experts have another type. */
 static ch_status take_mxfp4(const load_state *o, const ch_param *row, ch_tensor_place *place, bool *used,
                             const ch_stored_tensor **found, ch_stored_tensor *part) {
   const ch_stored_tensor *scales;
@@ -408,7 +407,7 @@ static ch_status match_layout(load_state *o) {
 
 /* --- conversion ----------------------------------------------------------------------------------------- */
 
-/* Returns the type of a loaded tensor. Every number in MXFP4 is a number in BF16. */
+/* Returns the type of a loaded tensor. MXFP4 becomes BF16, which has all its values. */
 static ch_dtype wanted_dtype(const ch_param *row, const ch_tensor *stored, ch_weights_mode mode) {
   if (mode == CH_WEIGHTS_F64) return CH_F64;
   if (stored->dtype == CH_U8) return mode == CH_WEIGHTS_MAPPED ? CH_BF16 : CH_F32;
@@ -421,8 +420,7 @@ static bool aligned(const void *data, ch_dtype dtype) {
   return ch_dtype_is_block_quantised(dtype) || (uintptr_t)data % ch_dtype_size(dtype) == 0;
 }
 
-/* Returns true if a row's values are copied. Small ones always are, because they are checked when they are
-   copied. */
+/* Returns true if a tensor is copied. always_real tensors always are, and so are checked for finite values. */
 static bool is_copied(const ch_param *row, const ch_tensor *stored, const ch_tensor_place *place,
                       ch_dtype wanted) {
   return row->always_real || place->transposed || wanted != stored->dtype ||
@@ -442,8 +440,7 @@ static bool all_finite(const void *values, int64_t n, ch_dtype dtype) {
   return finite;
 }
 
-/* Copies n values as `to`, the stored type or F32 or F64; false when one is not finite. `in` may be
-   unaligned. */
+/* Copies n values as type `to`. Returns false if one of them is not finite. `in` may be unaligned. */
 static bool copy_piece(const char *in, ch_dtype from, ch_dtype to, int64_t n, char *out) {
   double straight[PIECE];
   if (!aligned(in, from)) in = memcpy(straight, in, ch_dtype_bytes(from, n));
@@ -456,7 +453,7 @@ static bool copy_piece(const char *in, ch_dtype from, ch_dtype to, int64_t n, ch
   return all_finite(out, n, to);
 }
 
-/* Copies this thread's pieces of a tensor, checked while they are in the cache; false when one is damaged. */
+/* Copies this thread's pieces of a tensor. Returns false if a value is not finite. */
 static bool copy_share(const ch_tensor *stored, const ch_tensor_place *place, const ch_tensor *copy) {
   int64_t count = ch_tensor_count(stored), pieces = (count + PIECE - 1) / PIECE;
   size_t to_size = ch_dtype_size(copy->dtype);
@@ -488,7 +485,7 @@ static bool widen_mxfp4(const uint8_t *block, uint8_t scale, float *values) {
   return scale != MXFP4_NAN;
 }
 
-/* Copies a matrix that the file has in MXFP4. Returns false if a value is not finite. */
+/* Copies this thread's rows of a matrix in MXFP4. Returns false if a value is not finite. */
 static bool copy_mxfp4(const ch_tensor *stored, const ch_tensor_place *place, const ch_tensor *copy) {
   int64_t rows = copy->shape[0], blocks = copy->shape[1] / MXFP4_VALUES;
   bool finite = true;
@@ -506,7 +503,7 @@ static bool copy_mxfp4(const ch_tensor *stored, const ch_tensor_place *place, co
   return finite;
 }
 
-/* Copies a matrix that the file has by columns. Returns false if a value is not finite. */
+/* Copies this thread's rows of a transposed tensor. Returns false if a value is not finite. */
 static bool copy_transposed(const ch_tensor *stored, const ch_tensor_place *place, const ch_tensor *copy) {
   int64_t rows = copy->shape[0], columns = copy->rank == 2 ? copy->shape[1] : 1;
   int64_t step = place->step > 0 ? place->step : 1;
@@ -538,7 +535,7 @@ static bool are_finite(const ch_tensor *tensor) {
   return true;
 }
 
-/* Fills the copies, all tensors in one parallel region: a barrier a tensor would cost more than the
+/* Fills the copies. All tensors are in one parallel region, because a barrier after each would take longer than the
    copying. */
 static ch_status copy_all(const load_state *o) {
   int count = o->params->count, damaged = count; /* the first damaged row */

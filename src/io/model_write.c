@@ -10,20 +10,20 @@
 #include "tensor/encode_blocks.h"
 #include "tensor/kernels.h"
 
-/* Elements converted at once. They are few enough that the kernels do not start more threads, which would be
-   slower. */
-enum { PIECE = 1 << 13, STEP_VALUES = 1 << 22 /* encoded between two steps */ };
-/* Bytes between two steps. */
+/* PIECE: elements converted at once, few enough that kernels use one thread, which is faster. STEP_VALUES: elements
+   that are converted between two calls of `step`. */
+enum { PIECE = 1 << 13, STEP_VALUES = 1 << 22 };
+/* Bytes that are copied between two calls of `step`. */
 static const size_t stride = (size_t)16 << 20;
 
-/* Tensors in memory on their way into a file. */
+/* The state of writing tensors. */
 typedef struct converter {
   const ch_tensor *tensors;
   const ch_params *params;
   const ch_model_writing *writing;
-  double done, total; /* bytes */
-  double middle[PIECE],
-      out[PIECE]; /* one float type to another, through F32, or through F64 when either is */
+  double done, total; /* bytes written, and bytes of all tensors */
+  /* middle: a piece in F32, or in F64 if the source or the result is F64; out: the piece in the type of the file */
+  double middle[PIECE], out[PIECE];
 } converter;
 
 static ch_status tell(const converter *convert, ch_error *error) {
@@ -33,13 +33,13 @@ static ch_status tell(const converter *convert, ch_error *error) {
 
 /* --- values that a type can hold ------------------------------------------------------------------------ */
 
-/* Converts stored values of a tensor to F32 in `out`. */
+/* Converts stored values to F32, or to F64 if `wide`. */
 static void widen(const char *stored, ch_dtype dtype, int64_t n, bool wide, double *out) {
   ch_kernels_best(wide ? CH_F64 : CH_F32)->convert_from(ch_team_here(), n, stored, dtype, out);
 }
 
-/* Returns the largest magnitude of n values of F32, or NaN if one is not finite. It compares bits, which have
-   the order of magnitudes. */
+/* Returns the largest magnitude of n values of F32, or NaN if one is not finite. It compares bits, whose order is that
+   of magnitudes. */
 static double largest_of_floats(const float *values, int64_t n) {
   uint32_t most = 0;
   for (int64_t i = 0; i < n; i++) {
@@ -69,8 +69,8 @@ static ch_status damaged(const converter *convert, int index, ch_error *error) {
                  convert->params->rows[index].name);
 }
 
-/* Checks n values that were stored in convert->out: a type with a smaller range turns finite values into
-   infinities. `most`: the largest value. */
+/* Fails if values became infinite in the type of the file, which may have a smaller range. convert->out has n values;
+   `most` is the largest magnitude before the conversion. */
 static ch_status check_stored(converter *convert, int index, ch_dtype dtype, bool wide, int64_t n,
                               double most, ch_error *error) {
   const double most_of_bf16 = 0x1.FFp127;
@@ -85,7 +85,7 @@ static ch_status check_stored(converter *convert, int index, ch_dtype dtype, boo
 
 /* --- tensors -------------------------------------------------------------------------------------------- */
 
-/* Checks what comes from a file; what was computed here was checked there. */
+/* Fails if values that come from a file (writing->read) are not finite. Computed values were checked before. */
 static ch_status check_copied(converter *convert, int index, ch_error *error) {
   const ch_tensor *tensor = &convert->tensors[index];
   int64_t count = ch_tensor_count(tensor);

@@ -1,6 +1,6 @@
 /* Reads and writes safetensors files: 8 bytes of header length, a JSON header, tensor data without holes.
  *
- * Names, shapes, types and offsets are checked before a tensor is used: files come from strangers. */
+ * Files are untrusted: names, shapes, types and offsets are checked before a tensor is used. */
 #include "io/safetensors.h"
 
 #include <inttypes.h>
@@ -14,11 +14,11 @@
 
 enum { MOST_HEADER_BYTES = 100 * 1000 * 1000, MOST_ENTRY_BYTES = 64 << 10, MOST_METADATA_BYTES = 8 << 20 };
 
-/* A parse in progress. The header's top level is walked here and each entry parsed alone, so that a hostile
-   header cannot make the JSON library hold more than one entry. */
+/* The state of a parse. jansson parses one entry of the header at a time, so that a hostile header cannot fill the
+   memory with JSON values. */
 typedef struct reader {
   const char *where;
-  const char *at, *end; /* the rest of the header */
+  const char *at, *end; /* rest of the header */
   const unsigned char *data;
   uint64_t data_size;
   ch_safetensors *file;
@@ -30,22 +30,21 @@ static ch_status bad_header(const reader *r, const char *what) {
   return ch_fail(r->error, CH_ERROR_FORMAT, "%s: the safetensors header %s", r->where, what);
 }
 
-/* --- walking the top level ------------------------------------------------------------------------------ */
+/* --- tokens of the top level ---------------------------------------------------------------------------- */
 
 static char next_token(reader *r) {
   while (r->at < r->end && strchr(" \t\r\n", *r->at) && *r->at) r->at++;
   return r->at < r->end ? *r->at : 0;
 }
 
-/* Returns the end of the string that starts at `p`, past its closing quote, or NULL if it does not end. */
+/* Returns the end of the string that starts at `p`, after its closing quote, or NULL if it does not end. */
 static const char *skip_string(const char *p, const char *end) {
   for (p++; p < end && *p != '"'; p++)
     if (*p == '\\') p++;
   return p < end ? p + 1 : NULL;
 }
 
-/* Returns the end of the object that starts at `p`, or NULL if it does not end or nests deeper than any
-   header does. */
+/* Returns the end of the object that starts at `p`, or NULL if it does not end or nests deeper than an entry does. */
 static const char *skip_object(const char *p, const char *end) {
   int depth = 0;
   while (p < end) {
@@ -86,8 +85,8 @@ static ch_status bad_tensor(const reader *r, const char *name, const char *forma
                  ch_json_quote(name, quoted, sizeof quoted), what);
 }
 
-/* Types of the format that no model of ours has. A file with a tensor of such a type is accepted, because the
-   model may not need the tensor. */
+/* Types of the format that models cannot have. A file with a tensor of such a type is accepted, because the model may
+   not need the tensor. */
 static const struct foreign {
   const char *name;
   int bits;
@@ -101,7 +100,7 @@ static const struct foreign *foreign_named(const char *name) {
   return NULL;
 }
 
-/* Reads a shape. *bytes: the size of elements of `bits` bits, in whole bytes. */
+/* Reads a shape. *bytes receives the size of the tensor, whose elements have `bits` bits. */
 static ch_status parse_shape(const reader *r, const char *name, const json_t *shape, int bits,
                              ch_tensor *tensor, uint64_t *bytes) {
   if (!json_is_array(shape)) return bad_tensor(r, name, "has no \"shape\", a list of sizes");
@@ -232,7 +231,7 @@ static ch_status parse_entry(reader *r) {
   if (status == CH_OK && metadata) status = add_metadata(r, entry, start, end);
   if (status == CH_OK && !metadata) {
     status = add_tensor(r, name, entry);
-    name = NULL; /* the list's now */
+    name = NULL; /* add_tensor took it over */
   }
   json_decref(entry);
   free(name);
@@ -264,7 +263,7 @@ static int by_name(const void *a, const void *b) {
   return strcmp(((const ch_stored_tensor *)a)->name, ((const ch_stored_tensor *)b)->name);
 }
 
-/* Orders by place in the file. An empty tensor comes before the one that starts at its place. */
+/* Orders by place in the file. An empty tensor comes before another tensor at the same place. */
 static int by_place(const void *a, const void *b) {
   const ch_tensor *x = &((const ch_stored_tensor *)a)->tensor, *y = &((const ch_stored_tensor *)b)->tensor;
   if (x->data != y->data) return (uintptr_t)x->data < (uintptr_t)y->data ? -1 : 1;
@@ -272,7 +271,7 @@ static int by_place(const void *a, const void *b) {
   return nx < ny ? -1 : nx > ny;
 }
 
-/* Checks that tensors tile the data. The official readers require it, and it detects overlaps. */
+/* Fails if tensors overlap or leave bytes unused. The official readers require this too. */
 static ch_status check_tiling(const reader *r) {
   ch_safetensors *file = r->file;
   if (file->count) qsort(file->tensors, (size_t)file->count, sizeof *file->tensors, by_place);
@@ -301,7 +300,7 @@ static ch_status check_names(const reader *r) {
   return CH_OK;
 }
 
-/* Gives block-quantised matrices their types, which the metadata has under their names. */
+/* Sets the types of block-quantised matrices, which are in the metadata under their names. */
 static ch_status find_blocks(const reader *r) {
   json_t *metadata = NULL, *value;
   const char *name;
@@ -392,7 +391,8 @@ const ch_stored_tensor *ch_safetensors_find(const ch_safetensors *file, const ch
 
 /* --- writing -------------------------------------------------------------------------------------------- */
 
-/* Orders tensors with wider elements first, else as given. Blocks begin with scales of two bytes. */
+/* Fills `order`: tensors with wider elements first, then in their given order. Blocks count as two bytes wide, because
+   they begin with 16-bit scales. */
 static void lay_out(const ch_stored_tensor *tensors, int64_t count, int64_t *order) {
   int64_t n = 0;
   for (size_t size = 8; size > 0; size /= 2)
@@ -422,7 +422,7 @@ static void put_metadata(const char *metadata, const ch_stored_tensor *tensors, 
   ch_text_puts(json, count ? "}," : "}");
 }
 
-/* Writes the shape as the header has it. Blocks are bytes there. */
+/* Writes the shape as it is in the header, where blocks count in bytes. */
 static const char *stored_shape(ch_tensor tensor, char *buffer, size_t size) {
   if (ch_dtype_is_block_quantised(tensor.dtype))
     tensor.shape[tensor.rank - 1] = (int64_t)ch_dtype_bytes(tensor.dtype, tensor.shape[tensor.rank - 1]);

@@ -1,4 +1,4 @@
-/* The layouts, one row for each tensor of a layer that has another name or shape than ours. */
+/* Tables and functions for the layouts of other families. A row is a tensor with another name or shape than ours. */
 #include "io/tensor_layout.h"
 
 #include <stdio.h>
@@ -9,9 +9,9 @@
 typedef enum part { WHOLE, OF_QKV, OF_GATE_UP } part;
 
 typedef struct rule {
-  const char *layout, *ours, *theirs; /* without ".weight" or ".bias" */
+  const char *layout, *ours, *theirs; /* layout, our name, name in the file; without ".weight" or ".bias" */
   part part;
-  bool transposed; /* the weight: a bias has one dimension */
+  bool transposed; /* true if the weight is transposed in the file */
 } rule;
 
 static const rule inside[] = {
@@ -67,7 +67,7 @@ static void put_part(const ch_config *c, const rule *r, int64_t own, ch_tensor_p
   }
 }
 
-/* Gemma's norms multiply by 1 + w. */
+/* Finds the weight of a norm. Gemma's norms multiply by 1 + w. */
 static bool place_of_gemma(const ch_param *param, ch_tensor_place *place) {
   if (!ch_ends_with(param->name, "norm.weight")) return false;
   *place = (ch_tensor_place){.rows = param->shape[0], .plus_one = true};
@@ -94,9 +94,8 @@ static bool place_of_mixtral(const ch_param *param, ch_tensor_place *place) {
   return true;
 }
 
-/* Finds a tensor of a layer of gpt-oss: the router's name, or an expert's part of "mlp.experts.gate_up_proj",
-   [experts, D, 2 F] with gate and up side by side in every pair, "mlp.experts.down_proj", [experts, F, D],
-   and of their biases. */
+/* Finds a tensor of a layer of gpt-oss: the router, or an expert's part of "mlp.experts.gate_up_proj" [experts, D, 2 F]
+   or "mlp.experts.down_proj" [experts, F, D], or of their biases. Columns of gate and up alternate. */
 static bool place_of_gpt_oss(const ch_config *c, const ch_param *param, ch_tensor_place *place) {
   int layer, expert;
   char matrix[16], kind[16];

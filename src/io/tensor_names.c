@@ -15,7 +15,7 @@ static const rule outside[] = {{"embeddings.cls_token", "model.cls_token"},
                                {"layernorm.weight", "model.norm.weight"},
                                {"layernorm.bias", "model.norm.bias"}};
 
-/* Without ".weight" or ".bias". */
+/* Names in a layer, without ".weight" or ".bias". */
 static const rule inside[] = {{"attention.attention.query", "self_attn.q_proj"},
                               {"attention.attention.key", "self_attn.k_proj"},
                               {"attention.attention.value", "self_attn.v_proj"},
@@ -31,7 +31,7 @@ static const rule inside[] = {{"attention.attention.query", "self_attn.q_proj"},
                               {"layernorm_before", "input_layernorm"},
                               {"layernorm_after", "post_attention_layernorm"}};
 
-/* Returns the rest of `name` after `start`; NULL if it begins otherwise. */
+/* Returns the rest of `name` after `start`, or NULL if `name` does not begin with it. */
 static const char *after(const char *name, const char *start) {
   size_t length = strlen(start);
   return strncmp(name, start, length) == 0 ? name + length : NULL;

@@ -7,16 +7,16 @@
 
 typedef struct ch_best {
   int groups;
-  /* [groups]: the interval of how far a group's mean is behind the least. high: INFINITY where nothing is known. low
-   * is 0 unless the group is surely worse than the one with the least mean. */
+  /* [groups]: ends of the interval of a group's distance behind the best. `high` is INFINITY where nothing is known;
+   * `low` is 0 unless the group is surely worse than another. */
   double *low, *high;
-  /* [groups * groups]: how far two means may be apart by chance. Groups whose means are no further apart than `tie`
-   * are tied; `margin`, which is smaller, is that of a single statement about a group and the best. */
+  /* [groups * groups]: largest differences of two means that chance explains. Groups whose means are no further apart
+   * than `tie` are tied. `margin`, never larger, is for the interval of one group behind the best. */
   double *tie, *margin;
 } ch_best;
 
 /* Compares groups with the best. error: the probability that an interval is wrong, such as 0.05. The arrays
- * go into `arena`. */
+ * are allocated in `arena`. */
 ch_status ch_best_compare(const ch_block_means *fit, double error, ch_arena *arena, ch_best *best,
                           ch_error *failure);
 

@@ -16,20 +16,20 @@ static const double prior_weights[PRIORS] = {1. / 1, 1. / 3, 1. / 9, 1. / 27, 1.
 typedef struct work {
   const ch_block_value *values;
   int count, groups, blocks;
-  int *component;                 /* [groups]: the least group that blocks connect it with */
-  double *weights;                /* [groups]: of a value, in units of 1 / pooled variance */
+  int *component;  /* [groups]: the least group in the same component of groups that blocks connect */
+  double *weights; /* [groups]: weight of each of the group's values, times the pooled variance */
   double *block_weights, *effect; /* [blocks] */
-  double *inverse;                /* [groups * groups] of the normal equations */
+  double *inverse;                /* [groups * groups]: inverse of the normal equations' matrix */
   double *means, *right;          /* [groups] */
-  double *squares, *degrees; /* [groups] of the residuals: their sum, and how many values they are worth */
-  double *variances;         /* [groups] moderated */
-  double pooled;             /* variance */
-  double nodes[NODES];       /* posterior probabilities of (d0, s0) */
+  double *squares, *degrees;      /* [groups]: sum of squared residuals, and its degrees of freedom */
+  double *variances;              /* [groups]: moderated variances */
+  double pooled;                  /* pooled variance of the residuals */
+  double nodes[NODES];            /* posterior probabilities of (d0, s0) */
 } work;
 
 /* --- least squares ----------------------------------------------------------------------------------------------- */
 
-/* Joins groups that have a block in common; by_block [blocks]: a group of each, or -1. */
+/* Joins groups that have a block in common. by_block [blocks] receives a group of each block, or -1. */
 static void connect(work *w, int *by_block) {
   for (int b = 0; b < w->blocks; b++) by_block[b] = -1;
   for (int g = 0; g < w->groups; g++) w->component[g] = g;
@@ -57,8 +57,8 @@ static void invert(int n, double *m) {
   }
 }
 
-/* Means of groups, effects of blocks and `inverse`, with the weights as they are. Sums of means over a component are
- * 0. */
+/* Computes the means of groups, the effects of blocks and `inverse` with the current weights. The means of a
+ * component sum to 0. */
 static void solve(work *w) {
   int n = w->groups;
   memset(w->block_weights, 0, (size_t)w->blocks * sizeof *w->block_weights);

@@ -1,7 +1,7 @@
 /* Means of groups that were observed in the same blocks, and how well their differences are known.
  *
  * The model is value = mean of the group + effect of the block + noise. Here a group is a mechanism and a block a
- * seed, which gives all mechanisms the same batches: what it does to all of them is no noise of a difference.
+ * seed. A seed gives all mechanisms the same batches, so its effect on all of them is no noise of a difference.
  *
  * Groups need not be equally noisy. Their variances are drawn towards each other by empirical Bayes, as limma does
  * for genes (Smyth 2004): sigma_i^2 is scaled inverse chi-square with d0 degrees of freedom around s0^2. Few groups
@@ -23,15 +23,15 @@ typedef struct ch_block_value {
 
 typedef struct ch_block_means {
   int groups;
-  double *
-      means; /* [groups]: those of the values where every group is in every block; else adjusted to the mean block */
-  double deviation, degrees; /* of the residuals of all groups: standard deviation, degrees of freedom */
-  /* [groups * groups], of a difference of two means: standard error and degrees of freedom. The error is INFINITY
-   * where the blocks say nothing about it. */
+  /* [groups]: plain means if every group is in every block; else means adjusted to the mean block */
+  double *means;
+  double deviation, degrees; /* standard deviation of all residuals, and its degrees of freedom */
+  /* [groups * groups]: standard errors of the differences of two means, and their degrees of freedom. An error is
+   * INFINITY where no blocks connect the two groups or no residual is left. */
   double *errors, *freedom;
 } ch_block_means;
 
-/* Fits the means. Each group has at least one value, and at most one in a block. The arrays go into
+/* Fits the means. Each group has at least one value, and at most one in a block. The arrays are allocated in
  * `arena`. */
 ch_status ch_fit_block_means(const ch_block_value *values, int count, int groups, int blocks, ch_arena *arena,
                              ch_block_means *fit, ch_error *error);

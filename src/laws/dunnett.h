@@ -5,13 +5,13 @@
 #include <stdbool.h>
 
 /* Means are compared with one of them by Student's t statistics that are correlated by a half, as they are when all
- * means have the same variance. Prepared once for a number of comparisons; then values for any degrees of freedom are
- * cheap. */
+ * means have the same variance. The table is prepared once for a number of comparisons; values for any degrees of
+ * freedom are cheap then. */
 enum { CH_DUNNETT_POINTS = 361 };
 #define CH_DUNNETT_STEP 0.025
 typedef struct ch_dunnett {
-  /* The probability that, with a known variance, one of the statistics exceeds i * CH_DUNNETT_STEP: as it is, and its
-     magnitude. */
+  /* probabilities that, with a known variance, some statistic (`above`) or some magnitude (`outside`) exceeds
+     i * CH_DUNNETT_STEP */
   double above[CH_DUNNETT_POINTS], outside[CH_DUNNETT_POINTS];
 } ch_dunnett;
 

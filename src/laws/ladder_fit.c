@@ -13,7 +13,8 @@ struct ch_ladder_tables {
   int count;
   struct powers {
     double origin;
-    double of[ALPHAS][CH_LADDER_MOST_RUNGS]; /* C^-alpha, C in units of the middle of the rungs */
+    double of[ALPHAS]
+             [CH_LADDER_MOST_RUNGS]; /* C^-alpha of each rung, C in units of the rungs' geometric mean */
     double squares[ALPHAS];
   } mechanisms[];
 };
@@ -110,7 +111,8 @@ static double fit_mechanism(const struct powers *p, const ch_rung_losses *d, dou
   return value;
 }
 
-/* Mechanisms `first` ... `end` - 1 with one floor. */
+/* Fits mechanisms `first` ... `end` - 1 with one floor and returns the remaining squared residuals. laws may be
+ * NULL. */
 static double with_floor(const ch_ladder_tables *t, const ch_rung_losses *data, int first, int end,
                          double floor, bool fine, ch_compute_law *laws) {
   double left = 0;
@@ -124,7 +126,8 @@ double ch_ladder_fit_at_floor(const ch_ladder_tables *tables, const ch_rung_loss
   return with_floor(tables, data, first, end, floor, true, laws);
 }
 
-/* Floors by how far they are below the lowest loss, as a share of it: from 1, which is a floor of 0. */
+/* Returns the floor at a place of the grid. Its distance below the lowest loss, as a share of that loss, falls from 1
+ * (a floor of 0) to nearest_floor. */
 static double floor_at(double place, double lowest) {
   return lowest * (1 - pow(nearest_floor, place / (FLOORS - 1)));
 }

@@ -6,27 +6,28 @@
 #include <crosshead/ladder.h>
 
 enum { CH_LADDER_ALL_SHARES = CH_LADDER_MOST_SHARES + 1 };
-/* Alphas from here to there are tried. */
+/* The range of alpha that fits try. */
 #define CH_LADDER_LEAST_ALPHA 0.005
 #define CH_LADDER_MOST_ALPHA 2.0
 
-/* The losses of a mechanism's rungs: in the end and, where shares > 1, at earlier shares of each run, the same of
- * all. */
+/* The losses of a mechanism's rungs at the end of each run and, if shares > 1, at earlier shares of it. All runs have
+ * the same shares. */
 typedef struct ch_rung_losses {
   int rungs, shares;
-  double log_flops[CH_LADDER_MOST_RUNGS];                    /* rising */
-  double losses[CH_LADDER_ALL_SHARES][CH_LADDER_MOST_RUNGS]; /* [0]: in the end */
+  double log_flops[CH_LADDER_MOST_RUNGS]; /* [rungs]: ln of the training FLOPs, rising */
+  double losses[CH_LADDER_ALL_SHARES]
+               [CH_LADDER_MOST_RUNGS]; /* [shares][rungs]; [0]: at the end of the runs */
 } ch_rung_losses;
 
-/* L = floor + amplitude[share] exp(-alpha (log C - origin)): floor and alpha are of all shares of the runs. */
+/* L = floor + amplitude[share] exp(-alpha (log C - origin)). All shares of the runs have the same floor and alpha. */
 typedef struct ch_compute_law {
   double floor, alpha, origin, amplitude[CH_LADDER_ALL_SHARES];
 } ch_compute_law;
 
 typedef struct ch_law_fit {
-  double squares; /* sum of squared residuals, nats */
-  double degrees; /* of freedom, where a run's losses at all shares count once */
-  bool one_floor; /* all laws have the same E */
+  double squares; /* sum of squared residuals, nats^2 */
+  double degrees; /* degrees of freedom; a run's losses at all shares count once */
+  bool one_floor; /* true if all laws have the same E */
 } ch_law_fit;
 
 /* Tables that all fits to the same compute use. */
@@ -34,8 +35,8 @@ typedef struct ch_ladder_tables ch_ladder_tables;
 /* Returns NULL when out of memory. Release with free. */
 ch_ladder_tables *ch_ladder_tables_new(const ch_rung_losses *data, int count);
 
-/* Fits laws [count] to data [count], whose compute the tables know. `fine`: to all digits; else to about three, for
- * one of many fits. 0 < alpha <= 2 and 0 <= E < the lowest loss. */
+/* Fits laws [count] to data [count]; the tables must have been made for its compute. `fine`: to all digits; else to
+ * about three, for one of many fits. 0 < alpha <= 2 and 0 <= E < the lowest loss. */
 ch_law_fit ch_ladder_fit_laws(const ch_ladder_tables *tables, const ch_rung_losses *data, int count,
                               bool one_floor, bool fine, ch_compute_law *laws);
 

@@ -11,11 +11,11 @@
 #include "laws/statistics.h"
 
 enum { DRAWS = 200 };
-/* Own floors are taken sooner than chance alone would have it: one floor of laws that differ makes multipliers wrong,
- * and own floors of laws that share theirs only make intervals wide. */
+/* Separate floors are chosen more readily than a test at 5 % would choose them. One floor for laws that differ makes
+ * multipliers wrong; separate floors for laws that share one only widen the intervals. */
 static const double of_floors = 0.25, of_shares = 0.05, farther = 10;
 
-/* A fit, what its data allow and, where laws cross, resampled fits. */
+/* A fit with its intervals and, if laws cross, resampled fits. */
 typedef struct ladder {
   int count, baseline;
   const ch_ladder_curve *curves;
@@ -23,9 +23,9 @@ typedef struct ladder {
   ch_ladder_tables *tables;
   ch_law_fit fit;
   ch_compute_law *laws;     /* [count] */
-  double noise;             /* of a loss; NaN without a degree of freedom */
+  double noise;             /* standard deviation of a loss; NaN without a degree of freedom */
   ch_ladder_ranges *ranges; /* NULL without a degree of freedom */
-  ch_compute_law *draws;    /* [DRAWS * count]; NULL where no laws cross */
+  ch_compute_law *draws;    /* [DRAWS * count]; NULL if no laws cross or without a degree of freedom */
 } ladder;
 
 static void ladder_free(ladder *l) {
@@ -83,8 +83,8 @@ static int shares_of(const ch_ladder_curve *curves, int count) {
   return shares;
 }
 
-/* Fits the ends of the runs; and with them the earlier shares, if the laws fit those as well. Returns the shares
- * used. */
+/* Fits the ends of the runs, together with the earlier shares if the laws fit those as well. Returns the number of
+ * earlier shares used. */
 static int fit_all(ladder *l, int left_out) {
   int shares = shares_of(l->curves, l->count);
   read_curves(l, left_out, 0);
@@ -174,7 +174,7 @@ static ch_estimate predict(const ladder *l, int m, double log_flops) {
 }
 
 /* Compares a law with the baseline at so much compute. `slower`: the time of a FLOP relative to the
- * baseline's; `spread`: its relative error. */
+ * baseline's; `spread`: the relative standard error of `slower`. */
 static ch_estimate multiplier(const ladder *l, int m, double log_flops, double slower, double spread) {
   double loss = ch_compute_law_loss(&l->laws[m], log_flops);
   return l->ranges ? ch_ladder_range_multiplier(l->ranges, m, l->baseline, log_flops, slower, spread)

@@ -1,4 +1,4 @@
-/* The laws of a ladder: fitted to the losses of models of rising size, with what follows from them. */
+/* The laws of a ladder, fitted to the losses of models of rising size, with predictions, multipliers and crossings. */
 #ifndef CH_LAWS_LADDER_LAWS_H
 #define CH_LAWS_LADDER_LAWS_H
 
@@ -9,20 +9,21 @@
 typedef struct ch_ladder_curve {
   const char *name;
   int32_t rungs;
-  const double *flops;  /* [rungs] of all training of a model; rising */
-  const double *losses; /* [rungs] at the end of training, nats; means over seeds where there are several */
-  /* [shares * rungs] losses of the same runs at earlier shares of them, the same shares of all: share by
-   * share. Their laws have the E and alpha of the last one's. NULL: none. */
+  const double *flops; /* [rungs]: FLOPs of a model's whole training; rising */
+  const double
+      *losses; /* [rungs]: losses at the end of training, nats; means over seeds if there are several */
+  /* [shares * rungs], share by share: losses of these runs at earlier shares of their training; NULL: none. All runs
+   * have the same shares. One E and one alpha hold for the ends and for the earlier shares. */
   const double *earlier;
-  int32_t shares;
+  int32_t shares;      /* number of earlier shares */
   double target_flops; /* FLOPs of training the model whose loss is predicted; 0: none */
-  /* Of training the largest model on one machine, and the relative standard error of that; 0: not known. */
+  /* time per FLOP of training the largest model on one machine, and its relative standard error; 0: not known */
   double seconds_per_flop, seconds_error;
 } ch_ladder_curve;
 
 struct ch_ladder_laws {
-  ch_ladder_law *laws; /* [count] */
-  ch_compute_law *fitted;
+  ch_ladder_law *laws;    /* [count] */
+  ch_compute_law *fitted; /* [count] */
   int count;
   ch_ladder_crossing *crossings; /* [crossing_count] */
   int crossing_count;
@@ -30,10 +31,10 @@ struct ch_ladder_laws {
   ch_arena arena;
 };
 
-/* Fits the laws of curves [count]. The intervals are of the profiles of the sum of squares: the range of a quantity
+/* Fits the laws of curves [count]. The intervals come from profiles of the sum of squares: the range of a quantity
  * over all laws that the losses allow (docs/compare.md, "Larger models"). Release *laws with ch_ladder_laws_free.
  * Errors: CH_ERROR_ARGUMENT for fewer than CH_LADDER_LEAST_RUNGS rungs, rungs that do not rise, losses that are not
- * finite and positive, a baseline that is not there. */
+ * finite and positive, a baseline out of range. */
 ch_status ch_ladder_fit(const ch_ladder_curve *curves, int count, int baseline, ch_ladder_laws **laws,
                         ch_error *error);
 /* NULL is fine. */

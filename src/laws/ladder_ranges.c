@@ -14,27 +14,25 @@
 #include "laws/statistics.h"
 
 enum { HELD = 48 };
-static const double outside = 0.05; /* of an interval */
-static const double nearest = 1e-3; /* floors come so near to the lowest loss, as a share of it */
+static const double outside = 0.05; /* probability outside an interval */
+static const double nearest = 1e-3; /* least distance of a floor from the lowest loss, as a share of it */
 
 /* Laws that share their floor, held at values that the losses allow; the first is the best one. */
 typedef struct group {
   int first, end, held;
-  double least;         /* sum of squares */
-  double left[HELD];    /* how much the sum of squares, by runs, is above the least */
+  double least;      /* least sum of squares of the group's laws */
+  double left[HELD]; /* [held]: rise of the sum of squares above the least, divided by the shares of a run */
   ch_compute_law *laws; /* [HELD * (end - first)] */
 } group;
 
 struct ch_ladder_ranges {
   ch_ladder_solution fitted;
-  double room, critical; /* t^2 s^2, and t */
+  double room, critical; /* the allowed rise t^2 s^2 of the sum of squares, and t */
   int groups;
-  group *group;        /* [groups] */
-  ch_compute_law *all; /* memory of the groups' laws */
-  /* Laws with separate floors, if the laws above share one floor and separate ones leave a degree of freedom;
-   * else NULL. */
-  ch_compute_law *own_laws; /* [count] */
-  ch_ladder_ranges *own;
+  group *group;             /* [groups] */
+  ch_compute_law *all;      /* memory of the groups' laws */
+  ch_compute_law *own_laws; /* [count]: laws with separate floors; NULL unless several laws share one floor */
+  ch_ladder_ranges *own;    /* ranges of own_laws; NULL if those leave no degree of freedom */
 };
 
 /* --- floors ------------------------------------------------------------------------------------------------------ */
@@ -76,7 +74,8 @@ static void hold_floors(const ch_ladder_ranges *r, group *g) {
   double step = 0.02 * (highest - best);
   double low = best > 0 ? ch_robust_reach(is_allowed, &s, best, 0, step) : 0;
   double high = ch_robust_reach(is_allowed, &s, best, highest, step);
-  for (int i = 1; i < HELD; i++) { /* evenly by the logarithm of how far they are below the lowest loss */
+  for (int i = 1; i < HELD;
+       i++) { /* floors at even steps of the logarithm of their distance below the lowest loss */
     double share = (double)(i - 1) / (HELD - 2);
     double floor = lowest - (lowest - low) * pow((lowest - high) / (lowest - low), share);
     g->left[i] = rise(f, g, floor, &g->laws[i * count]);
@@ -135,7 +134,7 @@ void ch_ladder_ranges_free(ch_ladder_ranges *ranges) {
  * x without its part along p and kappa = sum A / sum A^2 over the shares; and A by p.s / p.p + d alpha A slope. The
  * parts are independent. Variances are in units of the noise's. */
 typedef struct fit_variance {
-  double slope, amplitude, alpha; /* slope: p.px / p.p; the variances of the first part of A, and of alpha */
+  double slope, amplitude, alpha; /* p.px / p.p; variance of the first part of A; variance of alpha */
 } fit_variance;
 
 static fit_variance fit_variance_of(const ch_rung_losses *data, const ch_compute_law *law) {
@@ -174,7 +173,7 @@ typedef struct view {
   double place, end;
 } view;
 
-/* A quantity and its variance, in units of the noise's; NaN: these laws do not have it. */
+/* A quantity and its variance in units of the noise's variance. The value is NaN if these laws do not have it. */
 typedef struct value_and_variance {
   double value, variance;
 } value_and_variance;
@@ -206,7 +205,7 @@ static value_and_variance multiplier_of(const view *v) {
   fit_variance a = fit_variance_of(v->data_a, v->a), b = fit_variance_of(v->data_b, v->b);
   double loss = ch_compute_law_loss(v->a, v->place), needed = ch_compute_law_inverse(v->b, loss);
   double variance = loss_variance(v->a, &a, v->place) + loss_variance(v->b, &b, needed);
-  double fall = v->b->alpha * (loss - v->b->floor); /* of b's loss, for each unit of log C */
+  double fall = v->b->alpha * (loss - v->b->floor); /* fall of b's loss per unit of log C */
   return (value_and_variance){needed - v->place, variance / (fall * fall)};
 }
 
@@ -225,8 +224,8 @@ static const group *mechanism_group(const ch_ladder_ranges *r, int m) {
   return &r->group[r->groups == 1 ? 0 : m];
 }
 
-/* Widens a range by the laws that use `left` of the room. `own_error`: relative, of a factor that is known apart from
- * the losses. */
+/* Widens a range by laws whose sum of squares already uses `left` of the room. `own_error`: the relative standard
+ * error of a factor that does not come from the losses. */
 static void widen_range(const ch_ladder_ranges *r, double left, value_and_variance m, double own_error,
                         ch_estimate *range) {
   double room = r->room - left, share = r->room > 0 ? room / r->room : 1;

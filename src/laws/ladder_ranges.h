@@ -10,18 +10,19 @@ typedef struct ch_ladder_solution {
   const ch_rung_losses *data; /* [count] */
   const ch_ladder_tables *tables;
   const ch_compute_law *laws; /* [count] */
-  ch_law_fit fit;             /* with a degree of freedom */
+  ch_law_fit fit;             /* fit with at least one degree of freedom */
 } ch_ladder_solution;
 
-/* Opens the ranges of a fit; NULL when out of memory. Release with ch_ladder_ranges_free. */
+/* Prepares the intervals of a fit; returns NULL when out of memory. Release with ch_ladder_ranges_free. *fitted's
+ * arrays must outlive them. */
 typedef struct ch_ladder_ranges ch_ladder_ranges;
 ch_ladder_ranges *ch_ladder_ranges_new(const ch_ladder_solution *fitted);
 void ch_ladder_ranges_free(ch_ladder_ranges *ranges);
 
-/* Return the intervals of a parameter of law `m`. */
+/* Return the interval of a parameter of law `m`: the floor, the exponent, and the amplitude at one FLOP. */
 ch_estimate ch_ladder_range_floor(const ch_ladder_ranges *ranges, int m);
 ch_estimate ch_ladder_range_alpha(const ch_ladder_ranges *ranges, int m);
-ch_estimate ch_ladder_range_amplitude(const ch_ladder_ranges *ranges, int m); /* at one FLOP */
+ch_estimate ch_ladder_range_amplitude(const ch_ladder_ranges *ranges, int m);
 /* Returns the loss of a further run with so much compute, its own noise included. */
 ch_estimate ch_ladder_range_loss(const ch_ladder_ranges *ranges, int m, double log_flops);
 /* Returns how many times the compute law `baseline` needs for the loss that law `m` has with so much, divided

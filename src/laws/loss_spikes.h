@@ -10,12 +10,13 @@ enum { CH_STABILITY_WINDOW = 128, CH_SPIKE_RECENT = 5 };
 
 typedef struct ch_stability_watch {
   int64_t steps, window, step;
-  double ring[CH_STABILITY_WINDOW], recent[CH_SPIKE_RECENT]; /* the last losses: outside spikes; all */
-  int64_t pushed, seen;
-  bool inside; /* a spike */
+  /* the last `window` losses outside spikes, and the last losses of all */
+  double ring[CH_STABILITY_WINDOW], recent[CH_SPIKE_RECENT];
+  int64_t pushed, seen; /* losses ever pushed to `ring` and to `recent` */
+  bool inside;          /* true inside a spike */
   ch_spike spike;
-  double level, limit; /* of the spike: the level before it, and what ends it */
-  double lowest, lowest_limit;
+  double level, limit;         /* level before the spike, and the loss to return to */
+  double lowest, lowest_limit; /* lowest median of `ring` so far, and the limit of an unusual rise above it */
   ch_stability found;
 } ch_stability_watch;
 
@@ -31,7 +32,7 @@ ch_stability ch_stability_end(const ch_stability_watch *watch, bool finite);
 /* Judges the training losses [n] of every step of a run; losses after one that is not finite do not count. */
 ch_stability ch_judge_stability(const double *losses, int64_t n);
 
-/* By verdict. */
+/* Names of verdicts, indexed by ch_stability_verdict. */
 extern const char *const ch_stability_names[];
 
 #endif

@@ -14,9 +14,9 @@ double ch_robust_scale(double *sizes, int n, int parameters);
 
 /* Tests if a fit with a quantity held at a value is significantly worse than the best fit. */
 typedef struct ch_robust_test {
-  double least;    /* the weighted sum of squares of the best fit */
-  double per_unit; /* turns a rise of it into an F statistic, */
-  double critical; /* whose largest value inside of a 95 % interval this is */
+  double least;    /* weighted sum of squares of the best fit */
+  double per_unit; /* F statistic per unit of rise of the weighted sum of squares */
+  double critical; /* largest F statistic within a 95 % interval */
 } ch_robust_test;
 
 /* Builds the test from n deviations u [n], in units of `scale`, with weights [n] from 0 to 1. cov = K^2 s^2
@@ -25,6 +25,7 @@ typedef struct ch_robust_test {
  * independent points. */
 ch_robust_test ch_robust_make_test(int n, int parameters, const double *u, const double *weights,
                                    double scale, double correlation, double least);
+/* Returns true if a fit with this weighted sum of squares is within the 95 % interval. */
 bool ch_robust_passes(const ch_robust_test *test, double sum);
 
 /* Returns the end of a quantity's interval on the side of `limit`: the farthest possible value, or `limit`
@@ -32,9 +33,9 @@ bool ch_robust_passes(const ch_robust_test *test, double sum);
 double ch_robust_reach(bool possible(void *context, double value), void *context, double from, double limit,
                        double step);
 
-/* Says how much of the deviations u [n] of a fit, with weights [n], is a smooth curve, not noise: the root mean
+/* Returns how much of the deviations u [n] of a fit, with weights [n], is a smooth curve, not noise: the root mean
  * square of what the columns beyond the law's slopes explain, or 0 when that is less than what remains, or chance
- * (0.1 %). columns [count][n], which are changed, with room for [n] more: the first `parameters` are the law's
+ * (0.1 %). columns [count][n], with room for [n] more, are overwritten. The first `parameters` are the law's
  * slopes, the others smooth functions. ordered: neighbours' noise may be correlated. */
 double ch_robust_systematic(int n, const double *u, const double *weights, double *columns, int parameters,
                             int count, bool ordered);

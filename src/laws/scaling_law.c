@@ -15,9 +15,9 @@ enum { MOST_POINTS = 400, GRID = 24, ROUNDS = 40, PARAMETERS = 3, SMOOTH = 3 };
 static const double least_alpha = 0.01, most_alpha = 5;
 static const double golden = 0.61803398874989485;
 static const double rounding = 1e-7; /* the relative rounding of losses in files */
-static const double tails = 4;       /* degrees of freedom */
-static const double widest_group =
-    1.05; /* the largest ratio of the last tokens of a thinned group to its first */
+static const double tails = 4;       /* degrees of freedom of the noise's t distribution */
+/* the largest ratio of a thinned group's last tokens to its first */
+static const double widest_group = 1.05;
 
 /* The quantity that is held fixed while the rest is fitted. */
 typedef enum fixed { NOTHING, ALPHA, FLOOR, TOKENS, LOSS } fixed;
@@ -25,9 +25,9 @@ typedef enum fixed { NOTHING, ALPHA, FLOOR, TOKENS, LOSS } fixed;
 typedef struct curve {
   int n;
   double unit;               /* ln of the tokens that D is measured in */
-  double *log_tokens, *loss; /* [n], ln(D) - unit */
-  double *precision;         /* [n], of the loss: relative, for points that are medians of several */
-  double *weight, *powers, *residual;
+  double *log_tokens, *loss; /* [n]: ln(D) - unit, and the losses */
+  double *precision; /* [n]: relative precision of a loss, by its group's size and the noise at its level */
+  double *weight, *powers, *residual; /* [n] */
 } curve;
 
 /* A law, and the weighted sum of its squared residuals. */
@@ -277,7 +277,7 @@ static ch_estimate estimate_alpha(const curve *c, const ch_robust_test *t, doubl
 }
 
 static ch_estimate estimate_tokens(const curve *c, const ch_robust_test *t, const candidate *law) {
-  const double widest = 200; /* of ln D_c */
+  const double widest = 200; /* largest distance of ln D_c from its value that is tried */
   constraint held = {.what = TOKENS};
   double unit = c->unit, value = log(law->amplitude) / law->alpha;
   double low = reach(c, t, held, value, value - widest, 0.01),
@@ -361,7 +361,7 @@ static ch_status fit(curve *c, double budget, ch_scaling_law *law, ch_error *err
   double power = settle_noise(c, &best);
   if (power > 0) best = fit_robust(c, &scale);
   double correlation = correlation_of(c, scale);
-  /* Of the settled weights; `powers` and `residual` are overwritten. */
+  /* The test uses the settled weights. `powers` and `residual` are overwritten. */
   for (int i = 0; i < c->n; i++) c->powers[i] = deviation(c, i) / scale;
   for (int i = 0; i < c->n; i++) c->residual[i] = c->weight[i] / c->precision[i];
   ch_robust_test t =

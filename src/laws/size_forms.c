@@ -90,9 +90,8 @@ static double sum_loss(const double at[NUMBERS], double x, double y, double slop
   return loss;
 }
 
-/* Replaces coordinates: A or B at the models' means by ln A or ln B of the formula, or A by ln L at a place.
- * In that case the logarithms of the shares of tokens and floor in that loss, over that of the size, replace
- * B and E. */
+/* Replaces coordinates: A or B at the models' means by ln A or ln B of the formula, or A by ln L at a place. With
+ * ln L, the log ratios of the shares of tokens and of the floor in that loss to the size's share replace B and E. */
 static void sum_unfold(const ch_size_constraint *held, const double from[NUMBERS], double at[NUMBERS],
                        double slopes[NUMBERS][NUMBERS]) {
   double n = exp(from[1]), d = exp(from[3]), s[3];

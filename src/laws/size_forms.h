@@ -27,25 +27,25 @@ typedef enum ch_size_held {
 
 typedef struct ch_size_constraint {
   ch_size_held what;
-  double x, y; /* where CH_HELD_LOSS is; else the means that were taken from x and y */
+  /* place of CH_HELD_LOSS; else the means of ln N and ln D, for the constraints that need them */
+  double x, y;
 } ch_size_constraint;
 
 typedef struct ch_size_shape {
-  int numbers; /* of the law */
-  /* ln L, and in `slope` its derivatives by the numbers. */
+  int numbers; /* numbers of the law: 4 or 5 */
+  /* Returns ln L and sets `slope` to its derivatives by the numbers. */
   double (*loss)(const double at[CH_SIZE_NUMBERS], double x, double y, double slope[CH_SIZE_NUMBERS]);
-  /* The law at coordinates, except the fixed one (ch_size_coordinate), and the derivatives of its numbers (rows) by
-   * them. */
+  /* Computes the law's numbers `at` from coordinates, and the derivatives of the numbers (rows) by the coordinates. */
   void (*unfold)(const ch_size_constraint *held, const double from[CH_SIZE_NUMBERS],
                  double at[CH_SIZE_NUMBERS], double slopes[CH_SIZE_NUMBERS][CH_SIZE_NUMBERS]);
-  /* The coordinates of a law. */
+  /* Computes the coordinates of a law; the inverse of `unfold`. */
   void (*fold)(const ch_size_constraint *held, const double at[CH_SIZE_NUMBERS], double to[CH_SIZE_NUMBERS]);
 } ch_size_shape;
 
 const ch_size_shape *ch_size_shape_of(ch_size_form form);
 
-/* Returns the coordinate that a constraint fixes; -1: none. CH_HELD_SIZE is ln N_c less the mean of ln N, of
- * a sum ln A; CH_HELD_TOKENS is so for D; CH_HELD_LOSS is ln L at its place. */
+/* Returns the coordinate that a constraint fixes; -1: none. CH_HELD_SIZE is ln N_c less the mean of ln N, or ln A of
+ * a sum; CH_HELD_TOKENS is ln D_c less the mean of ln D, or ln B of a sum; CH_HELD_LOSS is ln L at its place. */
 int ch_size_coordinate(ch_size_held what);
 
 #endif

@@ -13,17 +13,18 @@ enum { NUMBERS = CH_SIZE_NUMBERS, SMOOTH = 7, STEPS = 60, ROUNDS = 60, LEAST_KIN
 static const double least_alpha = 1e-3, most_alpha = 10;
 static const double rounding = 1e-7; /* the relative rounding of losses in files */
 static const double tight = 1e-3;    /* Huber's bound while starts are compared, as in Hoffmann et al. 2022 */
-static const double widest_log = 200; /* of ln N_c and ln D_c around their value */
+/* Largest distance of an interval's end from the value, in ln; for quantities other than exponents. */
+static const double widest_log = 200;
 
 typedef struct candidate {
-  double at[NUMBERS], sum; /* sum: weighted squares */
+  double at[NUMBERS], sum; /* the law's numbers, and the weighted sum of squares */
 } candidate;
 
 typedef struct points {
   const ch_size_shape *shape;
   int n;
   double mean_x, mean_y;
-  double *x, *y, *loss; /* [n], logarithms, x and y less their means */
+  double *x, *y, *loss; /* [n]: logarithms; x and y less their means */
   double *weight, *u;   /* [n]; u: scratch */
 } points;
 
@@ -38,7 +39,7 @@ static candidate fold(const points *p, const ch_size_constraint *held, const can
 
 typedef struct normal {
   double form[NUMBERS][NUMBERS], pull[NUMBERS];
-  double sum; /* weighted squares */
+  double sum; /* weighted sum of squares */
 } normal;
 
 static void add_row(normal *m, int numbers, const double slope[NUMBERS], double residual, double weight) {
@@ -134,7 +135,7 @@ static void set_deviations(const points *p, const candidate *law) {
   for (int i = 0; i < p->n; i++) p->u[i] = p->loss[i] - p->shape->loss(law->at, p->x[i], p->y[i], slope);
 }
 
-/* Weights for deviations in units of `scale`, until they settle. */
+/* Fits again with weights by the deviations in units of `scale`, until the law settles. */
 static candidate reweight_until_stable(const points *p, candidate law, double scale, bool redescending,
                                        int rounds) {
   for (int round = 0; round < rounds; round++) {
@@ -206,7 +207,7 @@ typedef struct trial {
   const points *p;
   ch_robust_test test;
   ch_size_constraint held;
-  candidate best, near; /* in its coordinates: the law, and the fit at the last value that was tried */
+  candidate best, near; /* best law, and the fit at the last value tried, both in the coordinates of `held` */
 } trial;
 
 static bool is_possible(void *context, double value) {

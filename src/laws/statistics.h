@@ -3,7 +3,7 @@
 #define CH_LAWS_STATISTICS_H
 
 typedef struct ch_spread {
-  double mean, deviation; /* deviation: the sample's (n - 1); 0 for one value */
+  double mean, deviation; /* deviation: sample standard deviation (n - 1); 0 for one value */
   int count;
 } ch_spread;
 ch_spread ch_spread_of(const double *values, int count);

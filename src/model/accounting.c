@@ -1,4 +1,4 @@
-/* Counts parameters by the table, cache by the states, arithmetic by the graph of one token. */
+/* Counts parameters in the table, the cache by the states, and FLOPs in the graph of one token. */
 #include "model/accounting.h"
 
 #include <stdlib.h>
@@ -29,12 +29,12 @@ void ch_account_parameters(const ch_config *config, const ch_params *params, ch_
   account->parameters_embedding +=
       account->parameters_patch + account->parameters_position + account->parameters_head;
   account->parameters_active = account->parameters_total - account->parameters_gate_embedding;
-  if (experts) /* all of one size */
+  if (experts) /* all experts have one size */
     account->parameters_active -= experts / config->moe.experts * (config->moe.experts - config->moe.active);
 }
 
-/* Returns the name of the node's weight: a parameter among its inputs, or among the inputs of one that does
-   not depend on tokens. */
+/* Returns the name of the node's weight: a parameter among its inputs, or among the inputs of an input that does not
+   depend on tokens. */
 static const char *weight_name(const ch_node *node, const bool *moves) {
   for (int i = 0; i < node->inputs; i++) {
     const ch_node *in = node->in[i];
@@ -46,8 +46,8 @@ static const char *weight_name(const ch_node *node, const bool *moves) {
   return NULL;
 }
 
-/* Returns the figure to which an operation's arithmetic is added. Operations without a weight work on
-   attention heads. */
+/* Returns the figure to which an operation's FLOPs are added. Operations without a weight work on attention
+   heads. */
 static double *term_of(const ch_node *node, const bool *moves, ch_flops *flops) {
   const char *name = weight_name(node, moves);
   if (!name || strstr(name, ".self_attn.") || strstr(name, ".linear_attn.") ||
@@ -57,7 +57,7 @@ static double *term_of(const ch_node *node, const bool *moves, ch_flops *flops) 
   return strstr(name, ".mlp.") ? &flops->feed_forward : &flops->lm_head;
 }
 
-/* Returns the FLOPs of a node per unit (token or image) of the graph, if a query sees `context` tokens. A
+/* Returns the FLOPs of a node per unit (token or image) of the graph, if a query attends to `context` tokens. A
    streamed value is computed once per run for each of these tokens. */
 static double arithmetic(ch_graph *graph, const ch_node *node, double context, double units) {
   graph->context = context;
@@ -67,7 +67,7 @@ static double arithmetic(ch_graph *graph, const ch_node *node, double context, d
   return node->streamed ? flops * context / (double)(graph->sequences * graph->length) : flops;
 }
 
-/* Marks what the root depends on; a graph may hold other values, which no plan computes. Inputs come before
+/* Marks the nodes that the root depends on. A graph may have other nodes, which no plan computes. Inputs come before
    their users. */
 static void mark_needed(const ch_graph *graph, const ch_node *root, bool *needed) {
   needed[root->id] = true;
@@ -75,9 +75,9 @@ static void mark_needed(const ch_graph *graph, const ch_node *root, bool *needed
     for (int k = 0; needed[i] && k < graph->nodes[i]->inputs; k++) needed[graph->nodes[i]->in[k]->id] = true;
 }
 
-/* Counts FLOPs per unit of the graph, if a query sees `context` tokens. Terms that grow with the context
-   count as attention_context, the others by their weight. moves: true for values that depend on the tokens.
-   The others are computed once, when a model is loaded. */
+/* Counts FLOPs per unit of the graph, if a query attends to `context` tokens. Terms that grow with the context count
+   as attention_context, the others by their weight. moves: true for values that depend on the tokens. Other values
+   are computed once, when a model is loaded. */
 static void count_graph(ch_graph *graph, const bool *needed, double context, double units, bool *moves,
                         ch_flops *flops) {
   for (int i = 0; i < graph->count; i++) {
@@ -104,7 +104,7 @@ static ch_status count_flops(const ch_config *config, const ch_params *params, b
   ch_node *root = NULL;
   ch_model_build(config, params, &shape, &graph, &root);
   size_t count = graph ? (size_t)graph->count + 1 : 1;
-  bool *moves = calloc(2 * count, sizeof *moves); /* and after them, what is needed */
+  bool *moves = calloc(2 * count, sizeof *moves); /* two arrays: `moves`, then the needed nodes */
   ch_status status = CH_OK;
   if (!graph || !moves)
     status = ch_no_memory(error);
@@ -144,7 +144,7 @@ ch_status ch_account_model(const ch_config *config, const ch_params *params, int
   const ch_mechanism *mechanism = ch_mechanism_of(config);
   *account = (ch_account){0};
   ch_account_parameters(config, params, account);
-  if (ch_config_is_vision(config)) /* every token sees all of its image, and nothing is cached */
+  if (ch_config_is_vision(config)) /* every token attends to its whole image, and nothing is cached */
     depth = ch_config_image_tokens(config);
   else {
     account->cache_elements_per_token = ch_state_elements(config);

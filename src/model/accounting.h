@@ -1,6 +1,5 @@
-/* Counts the costs of a model: parameters, cache, arithmetic. Counted from the parameter table, from the
- * states that the mechanism declares and from the graph that runs, so the figures cannot drift from the
- * code. */
+/* Counts the costs of a model: parameters, cache, FLOPs. They are counted from the parameter table, from the states
+ * that the mechanism declares and from the graph that runs, so that the figures always match the code. */
 #ifndef CH_MODEL_ACCOUNTING_H
 #define CH_MODEL_ACCOUNTING_H
 
@@ -11,12 +10,11 @@
 
 /* Fills the parameters_ members and sets the others to zero. */
 void ch_account_parameters(const ch_config *config, const ch_params *params, ch_account *account);
-/* Fills all members. params: the config's table. depth: tokens of context. cache: the types that it
-   stores. */
+/* Fills all members. params: the config's table. depth: tokens of context. cache: the types of the cache. */
 ch_status ch_account_model(const ch_config *config, const ch_params *params, int64_t depth,
                            ch_cache_types cache, ch_account *account, ch_error *error);
-/* Appends the account as a JSON object, with the depth and the name of the cache types that it is for;
-   name: first of its keys, or NULL. */
+/* Appends the account as a JSON object, with its depth and the name of its cache types. name: the value of its first
+   key, "name"; or NULL. */
 void ch_account_json(const char *name, const ch_config *config, const ch_account *account, int64_t depth,
                      const char *cache_dtype, ch_text *json);
 

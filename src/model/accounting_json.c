@@ -1,4 +1,4 @@
-/* A model's figures as one JSON object: what `crosshead info --json` prints. */
+/* Writes a model's figures as one JSON object, the output of `crosshead info --json`. */
 #include <inttypes.h>
 
 #include "base/json.h"
@@ -40,7 +40,7 @@ static void put_terms(ch_text *json, const char *key, const ch_flops *flops) {
                  flops->lm_head);
 }
 
-/* Writes cache and FLOPs of a model of text. */
+/* Writes the cache and the FLOPs of a model of text. */
 static void put_text(const ch_account *account, int64_t depth, const char *cache_dtype, ch_text *json) {
   put_whole(json, "cache_elements_per_token", account->cache_elements_per_token);
   put_whole(json, "cache_bytes_per_token", account->cache_bytes_per_token);

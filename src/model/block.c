@@ -10,8 +10,8 @@
 
 enum { NAME_SIZE = 96 };
 
-/* The names of the norms of a half: of what f reads, and of what it adds, or of the sum. NULL: there is
-   none. */
+/* The names of the norms of a half of a block. before: the norm of f's input. after: the norm of f's output, or of the
+   sum with CH_NORM_POST. NULL: no norm. */
 typedef struct half_norms {
   const char *before, *after;
 } half_norms;
@@ -60,7 +60,7 @@ static ch_node *added(ch_builder *builder, ch_node *x, ch_node *y) {
   return ch_op_add(builder->graph, x, y);
 }
 
-/* Adds one half of the block, f, to x, with its norms. */
+/* Adds one half of the block, f with its norms, to x. */
 static ch_node *half(ch_builder *builder, ch_node *x, ch_node *(*f)(ch_builder *builder, ch_node *x),
                      const half_norms norms[]) {
   ch_norm_placement placement = builder->config->norm_placement;

@@ -1,5 +1,4 @@
-/* The feed-forward half of a layer: a mixture of experts if the config has one there, otherwise one
-   network. */
+/* The feed-forward half of a layer: a mixture of experts if the layer has one, otherwise one network. */
 #include "model/ffn.h"
 
 #include "model/moe.h"

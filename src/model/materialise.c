@@ -1,5 +1,4 @@
-/* Computes shared and factored matrices by the graph that makes them as values, and keeps the results as
-   tensors. */
+/* Computes shared and factored matrices with the graph that a pass would use, and stores the results as tensors. */
 #include "model/materialise.h"
 
 #include <stdio.h>
@@ -87,12 +86,12 @@ typedef struct materialisation {
   ch_error *error;
 } materialisation;
 
-/* A row of the table whose tensor is computed from the given ones: part `suffix` of projection `name` in
-   `layer`. */
+/* A row of the result whose tensor is computed from the given ones: coefficients or the matrix of projection `name`
+   in `layer`. */
 typedef struct made_row {
   int layer;
   char name[CH_PROJECTION_NAME_SIZE];
-  bool coefficients; /* else the matrix */
+  bool coefficients; /* true: coefficients of atoms; false: the matrix */
 } made_row;
 
 static bool parse_row(const char *full, made_row *row) {
@@ -110,7 +109,7 @@ static int atoms_row(const materialisation *r, const made_row *row) {
   return ch_atoms_row(r->config, r->params, row->layer, row->name);
 }
 
-/* Returns true if the row is a matrix that a residual joins. */
+/* Returns true if the row is a matrix to which a residual is added. */
 static bool joins_residual(const materialisation *r, const made_row *row) {
   return !row->coefficients && r->as != CH_MATERIALISE_STAND_IN &&
          ch_has_residual(r->params, row->layer, row->name) &&
@@ -137,7 +136,7 @@ static bool is_view(const materialisation *r, const made_row *row, ch_tensor *te
 static ch_dtype type_of(const materialisation *r, const made_row *row, const ch_param *param) {
   int index = atoms_row(r, row);
   ch_dtype real = r->engine.kernels->dtype;
-  if (index < 0) index = ch_params_find(r->params, param->name); /* a matrix that a residual joins */
+  if (index < 0) index = ch_params_find(r->params, param->name); /* a matrix to which a residual is added */
   if (r->as != CH_MATERIALISE_SERVING || param->always_real || index < 0) return real;
   return r->tensors[index].dtype;
 }
@@ -160,9 +159,8 @@ static ch_status run_graph(materialisation *r, ch_graph *graph, ch_node *root, i
     int64_t count = ch_tensor_count(to);
     const char *value = status == CH_OK ? ch_run_value(&run, root) : NULL;
     const ch_tensor *stored = ch_run_param(&run, root);
-    if (value && stored && stored->dtype != r->engine.kernels->dtype)
-      r->engine.kernels->convert_from(&r->engine.team, count, value, stored->dtype,
-                                      to->data); /* a separate matrix, widened */
+    if (value && stored && stored->dtype != r->engine.kernels->dtype) /* a stored matrix is only widened */
+      r->engine.kernels->convert_from(&r->engine.team, count, value, stored->dtype, to->data);
     else if (value)
       r->engine.kernels->convert_to(&r->engine.team, count,
                                     value + (size_t)(row * count) * ch_dtype_size(r->engine.kernels->dtype),
@@ -193,7 +191,8 @@ static ch_status compute(materialisation *r, const made_row *made, const ch_tens
 
 /* --- the result ----------------------------------------------------------------------------------------- */
 
-/* Finds a place for every tensor: the given one, a view of an atom, or memory in `data` (NULL so far). */
+/* Decides the source of every tensor: a given tensor, a view of an atom, or memory in `data`, whose address is set
+   later. */
 static ch_status place_tensors(materialisation *r) {
   ch_materialised_model *to = r->to;
   for (int i = 0; i < to->params.count; i++) {
@@ -230,8 +229,8 @@ static ch_status compute_all(materialisation *r) {
   return CH_OK;
 }
 
-/* Returns true if a given tensor stays in the result: all do but a residual's, which stays only if its
-   projection keeps its factors. */
+/* Returns true if a given tensor stays in the result. All do except the tensors of a residual, which stay only if
+   their projection keeps its factors. */
 static bool stays(const materialisation *r, const char *name) {
   const char *mark = strstr(name, ".residual.");
   char projection[CH_PROJECTION_NAME_SIZE];
@@ -243,7 +242,7 @@ static bool stays(const materialisation *r, const char *name) {
   return false;
 }
 
-/* Declares the result; shapes that its config leaves open are those of the given tensors. */
+/* Declares the result. Shapes that its config leaves open are those of the given tensors. */
 static ch_status declare(materialisation *r) {
   ch_known_shapes known = {.rows = calloc((size_t)r->params->count + 1, sizeof *known.rows)};
   if (!known.rows) return ch_no_memory(r->error);

@@ -1,4 +1,4 @@
-/* Feed-forward networks: the kinds there are, one record each, and the network that they have in common. */
+/* Feed-forward networks: one record for each kind, and the network that all kinds share. */
 #include "model/network.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 const char ch_ffn_swiglu[] = "silu";
 
-/* Hugging Face's meaning of these names: "silu" with a gate, "gelu", "relu" and "relu2" without. */
+/* Names as in Hugging Face's models: "silu" has a gate, "gelu", "relu" and "relu2" have none. */
 static const ch_ffn_kind kinds[] = {
     {ch_ffn_swiglu, "SwiGLU", .gated = true, .gate = ch_op_swiglu},
     {"gelu", "GELU", .activation = ch_op_gelu},

@@ -1,4 +1,4 @@
-/* One feed-forward network: with or without a gate, of any activation. */
+/* One feed-forward network, with or without a gate, with any activation. */
 #ifndef CH_MODEL_NETWORK_H
 #define CH_MODEL_NETWORK_H
 
@@ -6,10 +6,10 @@
 
 /* A kind of feed-forward network: W_down (f(W_gate x) * W_up x) if it is gated, W_down f(W_up x) if not. */
 typedef struct ch_ffn_kind {
-  const char *name;  /* "hidden_act" in config.json */
-  const char *title; /* "SwiGLU" */
+  const char *name;  /* value of "hidden_act" in config.json */
+  const char *title; /* name for people: "SwiGLU" */
   bool gated;
-  bool clamped; /* SwiGLU with the config's clamps (graph/ops.h), in place of the next two */
+  bool clamped; /* true for SwiGLU with the config's clamps (graph/ops.h), without `activation` and `gate` */
   ch_node *(*activation)(ch_graph *graph, ch_node *x);           /* f */
   ch_node *(*gate)(ch_graph *graph, ch_node *gate, ch_node *up); /* f(gate) * up in one operation, or NULL */
 } ch_ffn_kind;
@@ -18,21 +18,22 @@ typedef struct ch_ffn_kind {
 const char *const *ch_ffn_names(void);
 /* Returns the kind of a validated config. */
 const ch_ffn_kind *ch_ffn_of(const ch_config *config);
-/* "silu", SwiGLU: the kind that experts are, if they are not of the kind with clamps. */
+/* "silu", SwiGLU: the kind of experts without clamps. */
 extern const char ch_ffn_swiglu[];
-/* Returns the clamps of a config whose networks have them. */
+/* Returns the clamps in the config. They apply only to clamped networks. */
 ch_swiglu_clamps ch_ffn_clamps(const ch_config *config);
 
 /* Declares one network of a kind and width: the tensors
    "model.layers.{i}.mlp.{part}{gate,up,down}_proj.weight", without the gate if the kind has none, and their
-   ".bias" if `biased`. counted: the kind of parameter that `info` counts them as. */
+   ".bias" if `biased`. counted: the kind of parameter for `info`. */
 void ch_network_declare(ch_declaration *declaration, const ch_ffn_kind *kind, ch_param_kind counted,
                         const char *part, int64_t width, bool biased);
+/* Builds the network of the tensors with this `part`. */
 ch_node *ch_network(ch_builder *builder, const ch_ffn_kind *kind, ch_node *x, const char *part);
 /* Returns the leaf of "model.layers.{i}.mlp.{name}.weight", or NULL and a graph error if it was not
    declared. */
 ch_node *ch_ffn_param(ch_builder *builder, const char *name);
-/* Like ch_ffn_param, for "model.layers.{i}.mlp.{name}.bias". */
+/* Returns the leaf of "model.layers.{i}.mlp.{name}.bias", as ch_ffn_param does. */
 ch_node *ch_ffn_bias(ch_builder *builder, const char *name);
 
 #endif

@@ -6,16 +6,17 @@
 
 /* A kind of norm over rows of hidden_size. */
 typedef struct ch_norm_kind {
-  const char *name; /* "norm" in config.json */
-  bool biased;      /* it has a "{name}.bias" besides its "{name}.weight" */
+  const char *name; /* value of "norm" in config.json */
+  bool biased;      /* true if it also has a "{name}.bias" */
   ch_node *(*build)(const ch_builder *builder, ch_node *x, ch_node *weight, ch_node *bias);
 } ch_norm_kind;
 
 /* Returns the names of all kinds, NULL-terminated. The first is the default of text models. */
 const char *const *ch_norm_names(void);
 
-/* Declares the norm "{name}.weight" with its "{name}.bias" if the kind has one. */
+/* Declares the tensors of a norm: "{name}.weight", and "{name}.bias" if the kind has one. */
 void ch_model_norm_declare(const ch_config *config, ch_params *params, const char *name);
+/* Applies the norm of that name to x. */
 ch_node *ch_model_norm(ch_builder *builder, ch_node *x, const char *name);
 
 /* Declares the norm before the head, "model.norm". Models whose blocks end in a norm have none; ch_final_norm

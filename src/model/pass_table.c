@@ -1,4 +1,4 @@
-/* A small table of planned passes, searched from end to end. */
+/* A small table of planned passes with linear search. */
 #include "model/pass_table.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* A patch embedding with learned positions and a class token; a classifier over the class token of the last
+/* A patch embedding with learned positions and a class token, and a classifier over the class token after the final
    norm. */
 #include "model/vit.h"
 
@@ -9,8 +9,8 @@ static const char patch_weight[] = "model.patch_embed.weight", patch_bias[] = "m
                   class_token[] = "model.cls_token", positions[] = "model.position_embeddings",
                   head_weight[] = "classifier.weight", head_bias[] = "classifier.bias";
 
-/* Sets how learned rows start: as embeddings do, without weight decay. They are added to tokens, so they are
-   read as F32 (or F64) whatever the file holds. */
+/* Sets the initialisation of learned rows: that of embeddings, without weight decay. They are added to tokens, so they
+   are read as F32 (or F64) whatever the file holds. */
 static void learned(const ch_config *c, ch_params *params, int index) {
   if (index < 0) return;
   params->rows[index].always_real = true;

@@ -5,9 +5,10 @@
 #include "attention/mechanism.h"
 #include "model/transformer.h"
 
-/* Declares "model.patch_embed" (a linear over flattened patches [C, patch, patch]), "model.cls_token" and
-   "model.position_embeddings"; ch_vit_declare_head declares "classifier" over the class token. */
+/* Declares "model.patch_embed" (a linear layer over flattened patches [C, patch, patch]), "model.cls_token" and
+   "model.position_embeddings". */
 void ch_vit_declare_embedding(const ch_config *config, ch_params *params);
+/* Declares "classifier" over the class token. */
 void ch_vit_declare_head(const ch_config *config, ch_params *params);
 
 /* Computes the tokens of all images from pixels, the class token first. */

@@ -1,5 +1,5 @@
-/* Candidates of a plan, by name and from files, each with what excludes it. It builds a configuration for every name
- * at the requested size; model_sizes.c computes. */
+/* Candidates of a plan, by name and from files, each with the reason if it is excluded. Every name gets a
+ * configuration of the requested size; model_sizes.c computes its bytes and times. */
 #include "planner/candidates.h"
 
 #include <ctype.h>
@@ -25,10 +25,10 @@ static const double most_bytes = 9e18;
 typedef struct plan_request {
   const ch_capacity_settings *settings;
   ch_capacity_question question;
-  ch_compare_plan named; /* what `mechanisms` names */
-  ch_config like;        /* the shape of candidates that are not files */
-  bool from_file;        /* it is a file's */
-  int64_t parameters;    /* that it has */
+  ch_compare_plan named; /* plan of the mechanisms named in the settings */
+  ch_config like;        /* shape of candidates that are not files */
+  bool from_file;        /* true if `like` is a file's shape */
+  int64_t parameters;    /* parameters of a model of this shape */
 } plan_request;
 
 /* --- settings ---------------------------------------------------------------------------------------------------- */
@@ -350,7 +350,7 @@ static void name_types(const plan_request *a, ch_capacity *capacity) {
     snprintf(capacity->cache, sizeof capacity->cache, "%s", a->settings->cache_name);
 }
 
-/* Names the element type of all candidates' weights, or how they differ. */
+/* Names the element type of all candidates' weights, or "as stored" if they differ. */
 static void name_weights(const plan_request *a, ch_capacity *capacity) {
   capacity->weights = a->question.typed ? type_name(&capacity->arena, a->question.weights) : NULL;
   for (int32_t i = 0; i < capacity->count && !a->question.typed; i++) {

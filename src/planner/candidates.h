@@ -10,13 +10,13 @@
 enum { CH_CAPACITY_MOST = 128 }; /* candidates */
 
 struct ch_capacity {
-  int64_t context, users, memory; /* as requested */
+  int64_t context, users, memory; /* requested tokens per user, users, and bytes */
   double least_speed;
   int32_t ranks;            /* ranks that train; 0: none */
-  ch_precision training;    /* the type */
-  char cache[64];           /* names of types, as pages show them */
-  const char *weights;      /* the type that all have, or "as stored" */
-  const ch_device *devices; /* [device_count] a copy */
+  ch_precision training;    /* precision of training */
+  char cache[64];           /* cache types, as pages show them */
+  const char *weights;      /* element type of all candidates' weights, or "as stored" if they differ */
+  const ch_device *devices; /* [device_count]: a copy */
   int32_t device_count;
   ch_capacity_candidate *candidates; /* [count] */
   ch_capacity_estimate *expected;    /* [device_count, CH_CAPACITY_MOST] */

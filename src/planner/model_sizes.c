@@ -19,7 +19,8 @@ static bool has_weights(const char *path) {
                   ch_directory_has(path, "model.safetensors.index.json"));
 }
 
-/* Vectors, and matrices over heads, are F32 whatever the others are. */
+/* Returns the type of a tensor if matrices are requested as `asked`. Vectors and tensors marked always_real
+ * are F32. */
 static ch_dtype weight_type(const ch_param *row, ch_dtype asked) {
   ch_quantised_sizes counted = {0};
   if (row->rank < 2 || row->always_real) return CH_F32;
@@ -68,7 +69,7 @@ static ch_status make_hollow(const ch_config *config, const char *path, const ch
 
 /* --- cache and work memory --------------------------------------------------------------------------------------- */
 
-/* Bytes that a token adds besides its elements: scalars and, with rows by id, its id. */
+/* Computes the bytes of states. A token adds its elements, its scalars and, with rows by id, its id. */
 static ch_status size_states(const ch_config *config, const ch_capacity_question *question,
                              ch_capacity_sizes *sizes, ch_error *error) {
   ch_layer_parts *parts = calloc((size_t)config->num_hidden_layers, sizeof *parts);
@@ -77,7 +78,7 @@ static ch_status size_states(const ch_config *config, const ch_capacity_question
   sizes->token = (double)ch_state_bytes(config, &question->cache);
   sizes->fixed = (double)ch_fixed_state_bytes(config);
   sizes->window = (double)ch_window_and_sinks(config);
-  /* Bytes that a token beyond the window still adds: parts that are not in a ring. */
+  /* A token beyond the window adds only the parts that are not in a ring. */
   sizes->ring =
       sizes->token - (double)(ch_state_bytes_at(config, &question->cache, ch_window_and_sinks(config) + 1) -
                               ch_state_bytes_at(config, &question->cache, ch_window_and_sinks(config)));

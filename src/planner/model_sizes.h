@@ -10,26 +10,27 @@
 typedef struct ch_capacity_question {
   int64_t context, users;
   ch_cache_types cache;
-  bool typed;       /* matrices are stored as `weights`; else as files hold them, or as BF16 */
+  bool typed;       /* true if matrices are stored as `weights`; else as in the files, or as BF16 */
   ch_dtype weights; /* F32, F16, BF16 or a block-quantised type, as `crosshead quantize` would store them */
 } ch_capacity_question;
 
-/* Sizes in bytes, and arithmetic. */
+/* The memory and arithmetic of a model. Sizes are in bytes. */
 typedef struct ch_capacity_sizes {
-  ch_account account; /* at the context's end */
-  double weights, step_weights,
-      pass_weights; /* all tensors; read by a decoding step; by a pass over a prompt */
-  ch_dtype type;    /* of most elements of matrices */
-  double token;     /* that a token of a user adds to the cache, with scalars and ids */
-  double fixed;     /* of a user, whatever the context: states of constant size */
-  double ring;      /* the part of it in rings of `window` tokens (sinks too) */
-  double window;
-  double gate_row;                             /* of a token id, in models with embedding gates; else 0 */
-  int64_t vocabulary;                          /* ids that can have such a row */
-  double prompt_work;                          /* of a pass over a prompt; */
-  double step_work, user_work;                 /* of a decoding step of one user, and of each further one */
-  double prompt_flops, prompt_attention_flops; /* of a prompt of the context's length */
-  int64_t passes;                              /* over it */
+  ch_account account; /* parameters, cache and FLOPs per token at the end of the context */
+  /* all weights; those that a decoding step reads; those that a pass over a prompt reads */
+  double weights, step_weights, pass_weights;
+  ch_dtype type;               /* type of most elements of matrices */
+  double token;                /* cache of one token of a user, with scalars and ids */
+  double fixed;                /* states of constant size of a user */
+  double ring;                 /* part of `token` that is in rings of `window` tokens */
+  double window;               /* number of tokens of a ring, sinks included */
+  double gate_row;             /* row of a token id in models with embedding gates; else 0 */
+  int64_t vocabulary;          /* number of ids that can have a gate_row */
+  double prompt_work;          /* work memory of a pass over a prompt */
+  double step_work, user_work; /* work memory of a decoding step of one user; of each further user */
+  /* FLOPs of a prompt of the context's length: all; those of attention over the context */
+  double prompt_flops, prompt_attention_flops;
+  int64_t passes; /* passes over a prompt of the context's length */
   int64_t layers;
 } ch_capacity_sizes;
 
@@ -40,18 +41,19 @@ ch_status ch_capacity_sizes_of(const ch_config *config, const char *path,
                                const ch_capacity_question *question, ch_capacity_sizes *sizes,
                                ch_error *error);
 
-/* Bytes of so many users with so long contexts: cache, rows of gates, work memory, and with the weights all of it. */
+/* Return the bytes of so many users with contexts of this length: the cache, rows of gates, work memory, and the sum
+ * of these and the weights. */
 double ch_capacity_cache(const ch_capacity_sizes *sizes, double users, double context);
 double ch_capacity_gates(const ch_capacity_sizes *sizes, double users, double context);
 double ch_capacity_work(const ch_capacity_sizes *sizes, double users);
 double ch_capacity_needed(const ch_capacity_sizes *sizes, double users, double context);
 
-/* Return the most users with so long contexts, and the longest contexts of so many users, in `memory` bytes;
- * 0: not one. */
+/* Return the most users with contexts of this length, and the longest contexts of so many users, in `memory` bytes;
+ * 0: none fits. */
 int64_t ch_capacity_users(const ch_capacity_sizes *sizes, int64_t context, double memory);
 int64_t ch_capacity_context(const ch_capacity_sizes *sizes, int64_t users, double memory);
 
-/* Fills the speeds of *expected, and `bound`. */
+/* Sets the speeds of *expected and its `bound`. */
 void ch_capacity_speed(const ch_capacity_sizes *sizes, const ch_capacity_question *question,
                        const ch_device *device, ch_capacity_estimate *expected);
 

@@ -38,7 +38,7 @@ bool ch_alarm_rings(ch_alarm *alarm) {
   return alarm->heard;
 }
 
-/* Receives the messages that are left of this work, so that they are not mistaken for those of another. */
+/* Receives the remaining messages of this work's alarms, so that none is mistaken for an alarm of later work. */
 static void silence(ch_alarm *alarm) {
   int self = ch_own_rank(alarm->ranks), count = ch_rank_count(alarm->ranks);
   alarm->raisers[self] = alarm->raised;

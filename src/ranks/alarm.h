@@ -10,10 +10,10 @@
 
 typedef struct ch_alarm {
   ch_rank_group *ranks; /* NULL: there are no other ranks */
-  int tag;              /* of its messages, and of no others */
-  bool raised, heard;   /* by this rank, and of another one */
-  ch_transfer *out;     /* [ranks] */
-  int32_t *raisers;     /* [ranks] */
+  int tag;              /* tag of the alarm's messages, which no other messages use */
+  bool raised, heard;   /* true if this rank raised the alarm; true if another rank's alarm arrived */
+  ch_transfer *out;     /* [ranks] messages of this rank's alarm */
+  int32_t *raisers;     /* [ranks] nonzero for ranks that raised the alarm */
 } ch_alarm;
 
 /* Creates an alarm. Release with ch_alarm_free. */
@@ -22,7 +22,7 @@ void ch_alarm_free(ch_alarm *alarm);
 void ch_alarm_reset(ch_alarm *alarm);
 /* Sends the alarm to the others, once. Does nothing if an alarm of another rank has arrived. */
 void ch_alarm_raise(ch_alarm *alarm);
-/* Returns true if another rank has raised it. */
+/* Returns true if another rank has raised the alarm. */
 bool ch_alarm_rings(ch_alarm *alarm);
 /* Agrees on the status of all ranks. Aborting because another rank failed does not count as this rank's
    failure. */

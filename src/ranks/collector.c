@@ -47,7 +47,7 @@ static ch_status give(ch_collector *c, int to, const void *data, size_t bytes, s
   return CH_OK;
 }
 
-/* Receives a message that has arrived. This cannot be interrupted; only waiting for one can. */
+/* Receives a message that has arrived. Unlike waiting for a message, this cannot be interrupted. */
 static void receive(ch_collector *c, int from, size_t bytes) {
   ch_transfer in = {0};
   ch_ranks_receive(c->ranks, from, c->tag + from, c->received, bytes, &in);
@@ -74,7 +74,7 @@ ch_status ch_collect(ch_collector *c, int to, int givers, const void *data, size
   return CH_OK;
 }
 
-/* Receives what was sent to this rank and not taken. */
+/* Receives and drops the messages that were sent to this rank and not processed. */
 static void drop_rest(ch_collector *c) {
   int count = ch_rank_count(c->ranks), self = ch_own_rank(c->ranks);
   ch_ranks_gather(c->ranks, c->sent, (size_t)(count + 1) * sizeof *c->sent);
@@ -82,8 +82,8 @@ static void drop_rest(ch_collector *c) {
     const int64_t *row = c->sent + from * (count + 1);
     size_t bytes = (size_t)row[count];
     while (c->taken[from] < row[self]) {
-      if (make_room(&c->received, &c->room, bytes, NULL) != CH_OK)
-        return; /* the job ends with them on their way */
+      /* out of memory: the messages stay pending, and the job ends */
+      if (make_room(&c->received, &c->room, bytes, NULL) != CH_OK) return;
       receive(c, from, bytes);
     }
   }

@@ -1,5 +1,4 @@
-/* Joins the job that a launcher (mpirun, srun) started this process in. Without a launcher no module is
-   loaded. */
+/* Joins the job in which a launcher (mpirun, srun) started this process. Without a launcher, MPI is not loaded. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <limits.h>
@@ -11,7 +10,7 @@
 #include "ranks/launch.h"
 #include "ranks/ranks.h"
 
-/* The place where the build or the installation put the module; "" in a build without MPI. */
+/* The directory of the module, from the build; "" in a build without MPI. */
 #ifndef CH_MPI_MODULE_DIRECTORY
 #define CH_MPI_MODULE_DIRECTORY ""
 #endif
@@ -19,7 +18,7 @@ enum { BUILT_WITH_MPI = sizeof CH_MPI_MODULE_DIRECTORY > 1 };
 
 static const char module_name[] = "crosshead-mpi.so";
 
-/* Returns the first of these variables that is a number, or `otherwise`. */
+/* Returns the first environment variable in `names` that is a number, or `otherwise`. */
 static int number_in(const char *const *names, int otherwise) {
   for (; *names; names++) {
     double number;
@@ -29,7 +28,7 @@ static int number_in(const char *const *names, int otherwise) {
   return otherwise;
 }
 
-/* Returns how many processes the launcher started: Open MPI, MPICH (and Slurm with PMI-2), Slurm with
+/* Returns the number of processes that the launcher started: Open MPI, MPICH (and Slurm with PMI-2), or Slurm with
    PMIx. */
 static int expected_count(void) {
   static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", NULL};
@@ -46,8 +45,8 @@ int ch_launched_rank(void) {
 
 /* --- the module ----------------------------------------------------------------------------------------- */
 
-/* Opens the module from CROSSHEAD_MPI, or else searches the directory of this library or program, its places
-   in an installation relative to the program, and the directory for which it was built. */
+/* Opens the module that CROSSHEAD_MPI names, or else searches for it: relative to this library and this program, as in
+   the build and in an installation, then in CH_MPI_MODULE_DIRECTORY. */
 static void *open_module(void) {
   static const char *const places[] = {"", "crosshead/", "../lib/crosshead/", NULL};
   const char *named = getenv("CROSSHEAD_MPI");

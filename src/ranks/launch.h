@@ -1,4 +1,4 @@
-/* Connects a process to the others of its job: through MPI, or through given sockets. */
+/* Connects a process to the others of its job, through MPI or through sockets. */
 #ifndef CH_RANKS_LAUNCH_H
 #define CH_RANKS_LAUNCH_H
 

@@ -1,4 +1,4 @@
-/* Compares the programs of a job's ranks. */
+/* Compares programs, instruction sets and thread counts of a job's ranks. */
 #define _GNU_SOURCE
 #include "ranks/program.h"
 

@@ -4,8 +4,8 @@
 
 #include "ranks/ranks.h"
 
-/* Fails on all ranks if one has another program or library, other kernels (by their name), or another number
-   of threads. ranks is NULL for a single process. */
+/* Fails on all ranks if one has another program or library, other kernels (by their name), or another number of
+   threads. */
 ch_status ch_ranks_compare_programs(ch_rank_group *ranks, const char *kernels, int threads, ch_error *error);
 
 #endif

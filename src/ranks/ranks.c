@@ -14,8 +14,8 @@ struct ch_rank_group {
   void *context;
   char host[64];
   ch_traffic traffic;
-  int32_t *votes; /* [count] */
-  char *facts;    /* [count] of MOST_FACTS values */
+  int32_t *votes; /* [count] memory for gathering one number of each rank */
+  char *facts;    /* [count, MOST_FACTS] memory for gathering 64-bit facts */
 };
 
 enum { MOST_FACTS = 16 };
@@ -74,7 +74,7 @@ ch_status ch_ranks_split(const ch_rank_group *ranks, int group, ch_rank_group **
   return status;
 }
 
-/* --- one to another ------------------------------------------------------------------------------------- */
+/* --- messages ------------------------------------------------------------------------------------------- */
 
 void ch_ranks_send(ch_rank_group *ranks, int to, int tag, const void *data, size_t bytes,
                    ch_transfer *transfer) {
@@ -95,8 +95,8 @@ bool ch_ranks_done(const ch_rank_group *ranks, ch_transfer *transfer) {
   return !transfer->active;
 }
 
-/* Yields the processor, and after a while sleeps. A message in pieces needs many calls in a row to progress,
-   so sleep comes late. */
+/* Yields the processor, or after many calls sleeps. A large message needs many polls in a row to progress, so sleep
+   comes late. */
 static void rest(int64_t calls) {
   enum { EAGER = 4000, PATIENT = 40000 };
   static const struct timespec nap = {0, 20000}, sleep = {0, 500000};
@@ -106,7 +106,7 @@ static void rest(int64_t calls) {
     nanosleep(calls < PATIENT ? &nap : &sleep, NULL);
 }
 
-/* Returns true if something that others do has come about. */
+/* Returns true if an event that depends on other ranks has happened. */
 typedef bool ch_event_test(ch_rank_group *ranks, void *event);
 
 static bool await(ch_rank_group *ranks, ch_event_test *happened, void *event, ch_stop_test stop,
@@ -146,7 +146,7 @@ bool ch_ranks_message_waits(const ch_rank_group *ranks, int tag) {
   return ranks->transport->waits(ranks->context, tag);
 }
 
-/* --- all together --------------------------------------------------------------------------------------- */
+/* --- collective operations ------------------------------------------------------------------------------ */
 
 void ch_ranks_gather(ch_rank_group *ranks, void *all, size_t bytes_each) {
   if (!ranks) return;
@@ -192,8 +192,8 @@ bool ch_ranks_decide(ch_rank_group *ranks, bool of_rank_0) {
   return decision;
 }
 
-/* Returns the rank whose failure is reported: the first that failed other than by an interruption, else the
-   first; -1 if none failed. */
+/* Returns the rank whose failure is reported: the first that failed other than by an interruption, or else the first
+   that failed; -1 if none failed. */
 static int spokesman(const ch_rank_group *ranks) {
   int first = -1;
   for (int r = ranks->count - 1; r >= 0; r--) {

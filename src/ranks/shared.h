@@ -1,4 +1,4 @@
-/* Independent pieces of work over ranks. Each rank computes some of them; at the end every rank has all
+/* Divides independent pieces of work among ranks. Each rank computes some of them; at the end every rank has all
  * results. */
 #ifndef CH_RANKS_SHARED_H
 #define CH_RANKS_SHARED_H
@@ -6,25 +6,25 @@
 #include "ranks/alarm.h"
 
 typedef struct ch_shared_work {
-  ch_rank_group *ranks; /* NULL: this process does all */
+  ch_rank_group *ranks; /* NULL: this process does all pieces */
   ch_alarm alarm;
 } ch_shared_work;
 
-/* Every rank calls it to begin. Fails on all if `hash`, that of the whole work, differs. Release with
-   ch_shared_end, also after a failure. */
+/* Every rank calls it to begin. Fails on all ranks if `hash`, the hash of the whole work, differs between them. Release
+   with ch_shared_end, also after a failure. */
 ch_status ch_shared_begin(ch_shared_work *shared, ch_rank_group *ranks, uint64_t hash, ch_error *error);
-/* ch_shared_owner returns the rank that does a piece; ch_shared_is_own returns true if it is this one. */
+/* Returns the rank that does a piece. ch_shared_is_own returns true if it is this rank. */
 int ch_shared_owner(const ch_shared_work *shared, int64_t piece);
 bool ch_shared_is_own(const ch_shared_work *shared, int64_t piece);
 /* Returns true if another rank has failed. */
 bool ch_shared_stops(ch_shared_work *shared);
-/* Every rank calls it with the status of its pieces. A failure on one ends all with its message. */
+/* Every rank calls it with the status of its pieces. If one failed, all ranks fail with its message. */
 ch_status ch_shared_agree(ch_shared_work *shared, ch_status status, ch_error *error);
-/* Call it after the agreement. Distributes items [count] to all ranks; rank owners[i] has item i. */
+/* Distributes items [count] to all ranks; rank owners[i] has item i. Call it after the agreement. */
 ch_status ch_shared_join(ch_shared_work *shared, const int32_t *owners, int64_t count, void *items,
                          size_t bytes_each, ch_error *error);
-/* For a part that rank 0 does alone, before the agreement. Rank 0 reports that it has finished or failed; the
-   others wait for that. They return false if `stop`, which may be NULL, ended their waiting; rank 0 then
+/* Synchronises a part that only rank 0 does, before the agreement. Rank 0 calls it after it has finished or failed; the
+   others wait for that. They return false if `stop`, which may be NULL, returned true while they waited; rank 0 then
    receives the alarm. */
 bool ch_shared_await_first(ch_shared_work *shared, ch_stop_test stop, void *context);
 void ch_shared_end(ch_shared_work *shared);

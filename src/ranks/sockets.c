@@ -1,4 +1,4 @@
-/* A transport over sockets, one between any two ranks: for processes of one machine, without MPI. */
+/* The sockets transport, for processes of one machine without MPI. There is a socket between any two ranks. */
 #define _GNU_SOURCE
 
 #include <errno.h>
@@ -24,17 +24,17 @@ typedef struct stored_message {
 
 typedef struct socket_group {
   int rank, count;
-  int *sockets;                  /* [count] to each other rank; -1: oneself, or one that has left */
-  stored_message *first, **last; /* in the order in which they came */
+  int *sockets;                  /* [count] socket to each rank; -1: this rank, or a rank that has left */
+  stored_message *first, **last; /* list of messages in the order of arrival, and the place of its end */
   char packet[MOST_BYTES + sizeof(int)];
 } socket_group;
 
-/* Something to receive: from one rank, or for a gather from all others. */
+/* A receive in progress: from one rank, or for a gather from all others. */
 typedef struct receive_request {
-  int from, tag; /* from: -1 = everybody, into `data` + rank * bytes */
+  int from, tag; /* sender and tag; from = -1: all other ranks, each to `data` + rank * bytes */
   char *data;
   size_t bytes;
-  bool got[]; /* [count] */
+  bool got[]; /* [count] true for ranks whose message was received */
 } receive_request;
 
 static void lose(int rank) {
@@ -42,7 +42,7 @@ static void lose(int rank) {
   raise(SIGKILL);
 }
 
-/* --- letters -------------------------------------------------------------------------------------------- */
+/* --- messages ------------------------------------------------------------------------------------------- */
 
 static void post(socket_group *o, int to, int tag, const void *data, size_t bytes) {
   struct iovec parts[] = {{&tag, sizeof tag}, {(void *)(uintptr_t)data, bytes}};
@@ -57,7 +57,7 @@ static void fetch_from(socket_group *o, int from) {
   ssize_t size;
   while (o->sockets[from] >= 0 &&
          (size = recv(o->sockets[from], o->packet, sizeof o->packet, MSG_DONTWAIT)) != -1) {
-    if (size < (ssize_t)sizeof(int)) { /* it has left */
+    if (size < (ssize_t)sizeof(int)) { /* the rank has left */
       close(o->sockets[from]);
       o->sockets[from] = -1;
       return;
@@ -131,7 +131,7 @@ static bool done(void *context, uint64_t *handle) {
     stored_message *l = take(o, r, w->tag);
     w->got[r] = l != NULL;
     all = all && l;
-    if (l && l->bytes != w->bytes) lose(r); /* a message of another kind */
+    if (l && l->bytes != w->bytes) lose(r); /* the ranks disagree on the size of the message */
     if (l) memcpy(w->data + (w->from < 0 ? (size_t)r * w->bytes : 0), l->data, l->bytes);
     free(l);
   }
@@ -150,7 +150,7 @@ static bool waits(void *context, int tag) {
   return false;
 }
 
-/* Returns NULL. These ranks are never divided: each does separate work. */
+/* Returns NULL: groups of ranks over sockets cannot be divided. */
 static void *split(void *context, int group, int *rank, int *count) {
   (void)context;
   (void)group;

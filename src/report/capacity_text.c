@@ -28,7 +28,7 @@ static bool is_before(const ch_capacity *c, int32_t device, int32_t a, int32_t b
   return a < b;
 }
 
-/* Fills order [count]: there are few candidates. */
+/* Fills order [count] by insertion; there are few candidates. */
 static void put_in_order(const ch_capacity *c, int32_t device, int32_t order[CH_CAPACITY_MOST]) {
   for (int32_t i = 0; i < c->count; i++) {
     int32_t at = i;
@@ -164,7 +164,7 @@ static void put_speeds(const ch_capacity *c, int32_t device, const int32_t *orde
   ch_table_write(&table, text);
 }
 
-/* Reasons that concern presets already begin with the name. */
+/* Writes "name: reason". Reasons that concern presets already begin with the name. */
 static void put_excluded(const char *name, const char *reason, bool first, ch_text *text) {
   size_t length = strlen(name);
   bool named = strncmp(reason, name, length) == 0 && (reason[length] == ':' || reason[length] == ' ');

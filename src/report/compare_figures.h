@@ -8,7 +8,7 @@
 
 /* Returns quality against cost, with the Pareto front and the limit of what is good enough. */
 json_t *ch_figure_quality(const ch_summary *summary, const ch_comparison *comparison);
-/* Loss curves of training, means over seeds, with the laws fitted to them. */
+/* Returns loss curves of training, means over seeds, with the laws fitted to them. */
 json_t *ch_figure_curves(const ch_summary *summary, const ch_comparison *comparison);
 /* Returns true if any model tried learning rates. ch_figure_rates shows the losses at them. */
 bool ch_has_tried_rates(const ch_summary *summary);

@@ -1,3 +1,4 @@
+/* Defines the columns of a comparison's tables, and formats and judges their values. */
 #include "report/comparison_columns.h"
 
 #include <math.h>
@@ -27,7 +28,7 @@ CH_FIGURE_OF_RUN(top5, 100 * run->top5)
 CH_FIGURE_OF_RUN(attention, (double)run->parameters_attention)
 CH_FIGURE_OF_RUN(trained, (double)run->tokens_trained)
 
-/* The last three are shown unless the models have equal parameters by --match. */
+/* The last three columns are shown unless the comparison makes parameters equal. */
 enum { COLUMNS_OF_MATCHES = 3 };
 
 static const ch_column of_text[CH_MOST_COLUMNS] = {

@@ -1,4 +1,4 @@
-/* The columns of a comparison's tables, in the terminal and in the page: values, which end is better, spreads. */
+/* The columns of a comparison's tables, in the terminal and in the page: values, their better end, spreads. */
 #ifndef CH_REPORT_COMPARISON_COLUMNS_H
 #define CH_REPORT_COMPARISON_COLUMNS_H
 
@@ -7,14 +7,16 @@
 
 /* A column: its values, and which end is better. */
 typedef struct ch_column {
-  const char *group, *heading, *unit; /* in the text; group: over several columns, or "" */
-  const char *title, *title_unit;     /* in the page */
+  /* headings in the text; `group` is the heading over several columns, or "" */
+  const char *group, *heading, *unit;
+  const char *title, *title_unit; /* headings in the page */
   enum { CH_BEST_NONE, CH_BEST_LOW, CH_BEST_HIGH } best;
   double (*value)(const ch_model_result *model);
   int decimals;
-  bool spread; /* the deviation between seeds is shown too */
-  /* For speeds, else NULL: the spread of the measurements, and a test for unreliable ones. */
+  bool spread; /* true if the deviation between seeds is shown */
+  /* Returns the spread of a speed's measurements; NULL in other columns. */
   double (*measured)(const ch_model_result *model);
+  /* Returns true if a speed is unsteady; NULL in other columns. */
   bool (*unsteady)(const ch_model_result *model);
 } ch_column;
 
@@ -24,8 +26,7 @@ typedef struct ch_columns {
   int count;
 } ch_columns;
 enum { CH_MOST_COLUMNS = 10 };
-/* Returns the columns of a comparison. Without equal parameters they include what --match makes equal
- * instead, or what then differs: FLOPs, tokens, time. */
+/* Returns the columns of a comparison. If it does not make parameters equal, they include FLOPs, tokens and time. */
 ch_columns ch_columns_of(const ch_comparison *comparison);
 
 /* Why a speed is marked. */

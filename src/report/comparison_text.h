@@ -9,8 +9,8 @@
  * column marked, tasks, notes and the ladder. */
 void ch_comparison_write(const ch_comparison *comparison, ch_text *text);
 
-/* Writes "Loss spikes while training: mha 3, gqa 0.5." if any model had one and all were counted, else
- * nothing. */
+/* Writes "Loss spikes while training: mha 3, gqa 0.5 (means over seeds)." if any run had one and the spikes of all
+ * runs were counted, else nothing. */
 void ch_spikes_write(const ch_summary *summary, ch_text *text);
 
 #endif

@@ -188,7 +188,7 @@ static void put_figures(const ch_compression_report *r, ch_text *text) {
   ch_table_write(t, text);
 }
 
-/* Compares with the original model and a narrower type of cache. */
+/* Compares the original model with itself with a narrower type of cache. */
 static void put_types(const char *title, const ch_compression_figures *before,
                       const ch_compression_figures *f, ch_text *text) {
   ch_table table = figure_table();
@@ -218,7 +218,7 @@ double ch_compression_profile_end(const ch_sensitivity *s) {
   return end;
 }
 
-/* Bars of changes of at most WIDTH characters. One that ends in > is longer. */
+/* Writes a bar of at most WIDTH characters for each change. A bar that ends in > is longer. */
 static void put_profile(const ch_sensitivity *s, ch_text *text) {
   enum { WIDTH = 40 };
   double most = 1e-12, end = ch_compression_profile_end(s);

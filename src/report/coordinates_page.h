@@ -5,6 +5,7 @@
 #include "experiment/coordinate_check.h"
 #include "report/figure.h"
 
+/* Writes the whole page. */
 ch_status ch_coordinates_page_write(const ch_coordinates *coordinates, ch_text *html, ch_error *error);
 
 #endif

@@ -13,7 +13,7 @@ void ch_coordinates_table_write(const ch_coordinates *coordinates, ch_text *text
 void ch_coordinates_slope(double slope, bool flat, ch_text *text);
 /* Writes the meaning of the columns. */
 void ch_coordinates_explain(const ch_coordinates *coordinates, ch_text *text);
-/* Writes "mha: flat but for scores." */
+/* Writes "mha: sizes are not flat for scores; all changes are flat." */
 void ch_coordinates_sentence(const ch_coordinate_model *model, ch_text *text);
 
 #endif

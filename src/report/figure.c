@@ -1,5 +1,5 @@
-/* Heads, figures and feet of pages. What comes from the user passes ch_html_escape or, in JSON, has its markup
- * characters written as escapes of four hexadecimal digits: no name can end an element or start a script. */
+/* Heads, figures and feet of pages. Text from the user passes ch_html_escape or, in JSON, has its markup characters
+ * written as escapes of four hexadecimal digits: no name can end an element or start a script. */
 #include "report/figure.h"
 
 #include <stdio.h>
@@ -168,7 +168,7 @@ static void put_figure(json_t *figure, const char *element, const char *heading,
     put_text_of(figure, "note", html);
     ch_text_puts(html, "</p>\n");
   }
-  json_object_del(figure, "title"); /* they are above */
+  json_object_del(figure, "title"); /* the title and the note are above */
   json_object_del(figure, "note");
   ch_text_puts(html, "<script type=\"application/json\" class=\"figure-data\">");
   ch_html_json(figure, html);

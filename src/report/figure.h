@@ -15,7 +15,7 @@
  *            "group": "validation" (switched on and off together),
  *            "style": "marks" | "thin" | "dashed" (else a plain line),
  *            "band": [[x, low, high], ...]}], "switches": any of "log-x", "log-y", "second-half"; "on": those
- *            that are on at            first; "off": groups that are hidden at first
+ *            that are on at first; "off": groups that are hidden at first
  * points   "x", "y", "points": [{"name", "colour", "x", "y", optional "low", "high" of y, "chosen": true
  *            (with a ring)}], optional
  *            "front": [[x, y], ...] (a line), "limit": {"y", "name", "better": "low" | "high"} (what is good enough)

@@ -1,3 +1,4 @@
+/* Fills the cells of a ladder's two tables: the measured losses, and the laws with their predictions. */
 #include "report/ladder_cells.h"
 #include "laws/ladder_laws.h"
 

@@ -1,3 +1,4 @@
+/* Writes the tables and the figure of a ladder in the page of a comparison. */
 #include "report/ladder_page.h"
 
 #include <math.h>
@@ -22,7 +23,7 @@ static void put_cell(const char *words, ch_text *html) {
   ch_text_puts(html, "</td>");
 }
 
-/* Releases the table's cells. */
+/* Writes a table and releases its cells. */
 static void put_table(ch_table table, ch_text *html) {
   const char *words;
   html->failed |= table.cells.failed;

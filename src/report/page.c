@@ -1,5 +1,5 @@
-/* The page of a comparison: fills the template report/page/compare.html. Sections with more than a table have files of
- * their own (page_seeds.c, page_facts.c, page_matrices.c, ladder_page.c, compare_figures.c). */
+/* The page of a comparison: fills the template report/page/compare.html. Larger sections have separate files:
+ * page_seeds.c, page_facts.c, page_matrices.c, task_page.c, ladder_page.c, compare_figures.c. */
 #include "report/page.h"
 
 #include <string.h>
@@ -35,8 +35,7 @@ static void put_title(const ch_page *p, ch_text *title) {
   ch_text_printf(title, " on %s", ch_page_file_name(p->comparison->data.file));
 }
 
-/* --- the parts, one function per placeholder
-   --------------------------------------------------------------------- */
+/* --- the parts, one function per placeholder --------------------------------------------------------------------- */
 
 static void put_rule(const ch_page *p, ch_text *html) {
   ch_text sentence = {0};

@@ -1,4 +1,4 @@
-/* report.html: one file that shows a comparison, that loads nothing from elsewhere. */
+/* report.html: one self-contained file that shows a comparison and loads nothing. */
 #ifndef CH_REPORT_PAGE_H
 #define CH_REPORT_PAGE_H
 

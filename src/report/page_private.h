@@ -19,7 +19,7 @@ void ch_page_name_cell(const ch_page *page, int rank, bool mark, ch_text *html);
 void ch_page_put_noise(const ch_page *page, ch_text *html);
 void ch_page_put_laws(const ch_page *page, ch_text *html);
 
-/* Writes results on tasks, if there are any (task_tables.c). */
+/* Writes results on tasks, if there are any (task_page.c). */
 void ch_page_put_tasks(const ch_page *page, ch_text *html);
 
 /* Writes data and training, machine and commands (page_facts.c). */

@@ -1,3 +1,4 @@
+/* Formats the cells, names and note of tables of tasks. */
 #include "report/task_cells.h"
 
 #include <stdio.h>

@@ -6,8 +6,9 @@
 
 enum { CH_TASK_CELL = 80 };
 
-/* Writes "0.412" and " ± 0.049": the deviation between seeds or, for one seed, the standard error over the
- * items. Both have CH_TASK_CELL bytes. Returns false, with "" in both, if the task was not evaluated. */
+/* Writes "0.412" and " ± 0.049": the mean, and the deviation between seeds or, for one seed, the standard error over
+ * the items. `spread` is "" if it is 0. Both have CH_TASK_CELL bytes. Returns false, with "" in both, if the task was
+ * not evaluated. */
 bool ch_task_cell(const ch_group *group, const char *task, char *value, char *spread);
 /* Returns the name of the task's metric. */
 const char *ch_task_metric(const ch_summary *summary, const char *task);

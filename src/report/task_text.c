@@ -1,3 +1,4 @@
+/* Writes the table of tasks for a terminal. */
 #include "report/task_text.h"
 
 #include "base/table.h"

@@ -1,4 +1,4 @@
-/* From an evaluation's figures to a row of the runs. */
+/* Builds a run's record from an evaluation's figures. */
 #define _GNU_SOURCE
 #include "runs/run_of_evaluation.h"
 

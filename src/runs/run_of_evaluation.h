@@ -8,7 +8,7 @@
 #include "base/arena.h"
 
 /* Describes the run of an evaluation. `results` is the object of figures: its "loss" and "seconds" become the
-   run's, whose end is now. Texts are in the arena. */
+   run's. The run ends now. Texts are in the arena. */
 ch_status ch_run_of_evaluation(const ch_model *model, const json_t *results, const ch_run_labels *labels,
                                ch_arena *arena, ch_run_record *run, ch_error *error);
 

@@ -8,7 +8,7 @@
 
 /* Returns the value in the form of the store ("{}" for NULL), in the arena; NULL if out of memory. */
 const char *ch_stored_json(ch_arena *arena, const json_t *value);
-/* Describes this machine as JSON in the arena, with the members of `more`, which may be NULL. */
+/* Describes this machine as JSON in the arena, with the members of `more` (NULL: none). */
 const char *ch_stored_machine(ch_arena *arena, json_t *more);
 
 /* Writes the time `seconds` ago, "2026-11-20T12:00:00.123Z", to the buffer of 32 and returns it. */

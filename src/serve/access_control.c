@@ -67,7 +67,7 @@ static bool is_any(const char *const *list, const char *word, size_t size) {
 bool ch_access_host(const ch_access *access, const char *host, ch_refusal *refusal) {
   static const char *const own[] = {"localhost", "127.0.0.1", "[::1]", NULL};
   if (!access->local || !host) return true;
-  /* A host without its port is "localhost" in "localhost:8080", "[::1]" in "[::1]:8080". */
+  /* the host without its port: "localhost" of "localhost:8080", "[::1]" of "[::1]:8080" */
   const char *bracket = *host == '[' ? strchr(host, ']') : NULL;
   size_t size = bracket ? (size_t)(bracket + 1 - host) : strcspn(host, ":");
   size_t port = host[size] == ':' ? 1 + strspn(host + size + 1, "0123456789") : 0;
@@ -79,7 +79,7 @@ bool ch_access_host(const ch_access *access, const char *host, ch_refusal *refus
                    host);
 }
 
-/* Compares in constant time for keys of the same size. */
+/* Returns true if two keys [size] are equal. The time depends only on their size. */
 static bool is_equal(const char *a, const char *b, size_t size) {
   unsigned char differ = 0;
   for (size_t i = 0; i < size; i++) differ |= (unsigned char)(a[i] ^ b[i]);

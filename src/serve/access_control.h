@@ -11,8 +11,8 @@ typedef struct ch_access {
   char *keys;     /* the contents of the file, each key NUL-terminated */
   size_t *starts; /* [count] offsets of the keys */
   int count;
-  bool local; /* the server is bound to loopback, so the Host header must name loopback */
-  const char *const *hosts, *const *origins;
+  bool local; /* true if the server is bound to loopback: the Host header must then name loopback */
+  const char *const *hosts, *const *origins; /* ch_serve_settings: allowed hosts and origins */
 } ch_access;
 
 /* Reads the keys of a file, one per line, and one more key. Either may be NULL. Release with

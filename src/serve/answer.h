@@ -11,9 +11,10 @@ typedef struct ch_view {
   const ch_text_job *job;
   const ch_prompt *prompt;
   const ch_choice *choice;
-  int64_t index; /* over the choices of all prompts */
+  int64_t index; /* number of the choice among those of all prompts */
 } ch_view;
 
+/* Returns choice `index` of all prompts' choices. */
 ch_view ch_view_of(const ch_exchange *exchange, int64_t index);
 
 /* Returns "stop" or "length". */
@@ -39,16 +40,18 @@ void ch_put_member(ch_text *json, const char *name, const char *text, size_t siz
 /* The functions that write the answers of one API. `piece` [size] is the text that a token released. Each
    event is complete, from "data: " to the empty line. */
 typedef struct ch_answer_format {
-  void (*begin)(ch_text *out, const ch_exchange *exchange,
-                const ch_view *view); /* NULL: choices have no opening event */
+  /* writes the opening event of a choice; NULL: choices have none */
+  void (*begin)(ch_text *out, const ch_exchange *exchange, const ch_view *view);
+  /* writes the event of a token; `top` holds its likeliest alternatives, or is NULL */
   void (*token)(ch_text *out, const ch_exchange *exchange, const ch_view *view, const char *piece,
                 size_t size, const ch_token_record *record, const ch_token_probability *top);
+  /* writes the last event of a choice */
   void (*finish)(ch_text *out, const ch_exchange *exchange, const ch_view *view, const char *piece,
                  size_t size);
-  void (*end)(ch_text *out, const ch_exchange *exchange);
-  void (*whole)(ch_text *out, const ch_exchange *exchange);
-  bool waits_for_prompt; /* `begin` needs the tokens of the prompt */
-  bool waits_for_text;   /* a token with probabilities is held until its text is released */
+  void (*end)(ch_text *out, const ch_exchange *exchange);   /* writes the events after the last choice */
+  void (*whole)(ch_text *out, const ch_exchange *exchange); /* writes a complete answer, not a stream */
+  bool waits_for_prompt; /* true if `begin` needs the tokens of the prompt */
+  bool waits_for_text;   /* true if a token with probabilities is held until its text is released */
 } ch_answer_format;
 extern const ch_answer_format ch_completion_format, ch_chat_format, ch_native_format;
 static inline const ch_answer_format *ch_answer_format_of(ch_form form) {

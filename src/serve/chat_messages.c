@@ -92,7 +92,7 @@ static bool read_variables(const json_t *body, ch_messages *messages, ch_refusal
   return messages->variables || ch_refuse_memory(refusal);
 }
 
-/* Reads how the prompt ends: with the start of a new message, or with the last message left open. */
+/* Reads the ending of the prompt: the start of a new message, or the last message left open. */
 static bool read_ending(const json_t *body, ch_chat_request *request, ch_refusal *refusal) {
   bool given = ch_body_member(body, "add_generation_prompt") != NULL;
   request->add_generation_prompt = true;

@@ -12,7 +12,7 @@ typedef struct part {
   const ch_token_probability *top; /* [count, width] */
   size_t count;
   int64_t width;
-  int64_t shift; /* characters of text before the part */
+  int64_t shift; /* characters of the answer's text before the part */
 } part;
 
 /* Returns the number of characters in the echoed prompt. */

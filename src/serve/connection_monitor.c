@@ -16,7 +16,7 @@
 #include "base/progress.h"
 #include "serve/http.h"
 
-/* Seconds. */
+/* Timeouts and intervals in seconds. */
 static const double header_seconds = 10, body_seconds = 30, quiet_seconds = 10, cut_seconds = 1,
                     drain_look = 0.02;
 enum { EVENTS = 64 };
@@ -32,23 +32,23 @@ typedef enum phase {
 struct ch_connection {
   phase phase;
   int socket;
-  uint32_t serial; /* distinguishes it from earlier connections in this place */
-  double since;    /* ch_clock when the phase began */
-  bool left;       /* the client disconnected */
+  uint32_t serial; /* number that distinguishes it from earlier connections in its place */
+  double since;    /* ch_clock at the start of the phase */
+  bool left;       /* true once the client disconnected */
   ch_exchange *exchange;
 };
 
 typedef struct ch_monitor {
   pthread_mutex_t lock;
   pthread_t thread;
-  int set, poke; /* epoll, eventfd */
+  int set, poke; /* descriptors: epoll set, eventfd that wakes the thread */
   bool serving, quit, released;
-  double planned; /* when the thread wakes next; INFINITY: only for an event */
+  double planned; /* ch_clock at which the thread wakes next; INFINITY: only for an event */
   struct ch_connection connections[CH_MOST_CONNECTIONS + 8];
 } ch_monitor;
 enum { PLACES = CH_MOST_CONNECTIONS + 8 };
 
-/* --- what HTTP's thread says ---------------------------------------------------------------------------- */
+/* --- calls of the HTTP thread --------------------------------------------------------------------------- */
 
 static void poke(ch_monitor *monitor) {
   const uint64_t one = 1;
@@ -56,7 +56,7 @@ static void poke(ch_monitor *monitor) {
     ;
 }
 
-/* Makes the thread wake at that time at the latest. Lock held. */
+/* Makes the thread wake no later than `when`. Lock held. */
 static void plan(ch_monitor *monitor, double when) {
   if (when < monitor->planned) poke(monitor);
 }
@@ -139,7 +139,7 @@ void ch_monitor_end(ch_server *server, struct MHD_Connection *connection) {
   pthread_mutex_unlock(&server->monitor->lock);
 }
 
-/* --- what the thread sees ------------------------------------------------------------------------------- */
+/* --- events and timeouts -------------------------------------------------------------------------------- */
 
 /* Exchanges to process after the lock is released, each with a reference. */
 typedef struct found {
@@ -173,7 +173,7 @@ static void see(ch_monitor *monitor, const struct epoll_event *event, found *lea
   }
 }
 
-/* Makes a stream that was quiet for long send a comment. Stores when it is due next. */
+/* Makes a stream that was quiet for too long send a comment. *when: the time of its next check. */
 static void look_at_stream(ch_exchange *exchange, double now, double *when, found *quiet) {
   pthread_mutex_lock(&exchange->lock);
   bool streams = exchange->reply.events && exchange->answered;
@@ -188,7 +188,7 @@ static void look_at_stream(ch_exchange *exchange, double now, double *when, foun
   *when = streams && due > now ? due : now + quiet_seconds;
 }
 
-/* Shuts down connections that timed out. Returns when to check again. */
+/* Shuts down connections that timed out. Returns the time of the next check. */
 static double look(ch_monitor *monitor, double now, found *quiet) {
   double next = INFINITY;
   for (int i = 0; i < PLACES; i++) {
@@ -207,7 +207,7 @@ static double look(ch_monitor *monitor, double now, found *quiet) {
   return next;
 }
 
-/* --- the end -------------------------------------------------------------------------------------------- */
+/* --- draining ------------------------------------------------------------------------------------------- */
 
 static void leave_all(ch_monitor *monitor, bool for_good) {
   found all = {.count = 0};

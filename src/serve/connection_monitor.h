@@ -1,5 +1,5 @@
 /* The monitor: one thread that detects disconnected clients, slow headers and bodies, quiet streams, and
-   the signal to stop. It sleeps in between. */
+   the signal to stop. It sleeps until the next event. */
 #ifndef CH_SERVE_CONNECTION_MONITOR_H
 #define CH_SERVE_CONNECTION_MONITOR_H
 
@@ -15,13 +15,16 @@ void ch_monitor_stop(ch_server *server);
 /* Wakes all suspended connections, and prevents new ones. */
 void ch_monitor_release(ch_server *server);
 
-/* Called by the HTTP thread as a connection progresses. */
-struct ch_connection *ch_monitor_open(ch_server *server,
-                                      struct MHD_Connection *connection); /* NULL: too many connections */
+/* The HTTP thread calls these as a connection progresses. */
+/* A connection is open. Returns NULL if there are too many. */
+struct ch_connection *ch_monitor_open(ch_server *server, struct MHD_Connection *connection);
+/* A connection is closed. */
 void ch_monitor_close(ch_server *server, struct ch_connection *connection);
-void ch_monitor_begin(ch_server *server, struct MHD_Connection *connection,
-                      ch_exchange *exchange);                              /* header read */
-void ch_monitor_answer(ch_server *server, ch_exchange *exchange);          /* body read */
-void ch_monitor_end(ch_server *server, struct MHD_Connection *connection); /* answer sent or aborted */
+/* The header of a request is complete. */
+void ch_monitor_begin(ch_server *server, struct MHD_Connection *connection, ch_exchange *exchange);
+/* The body of the request is complete. */
+void ch_monitor_answer(ch_server *server, ch_exchange *exchange);
+/* The answer was sent or aborted. */
+void ch_monitor_end(ch_server *server, struct MHD_Connection *connection);
 
 #endif

@@ -13,15 +13,15 @@ enum { ENOUGH = 16 << 10 }; /* bytes of events that are written ahead */
 /* The state of one choice in the stream. */
 typedef struct part {
   ch_token_list taken; /* tokens taken from the engine */
-  size_t at, sent;     /* records and bytes of `taken` that were written as events */
+  size_t at, sent;     /* number of records and bytes of `taken` that were written as events */
   int64_t released;    /* bytes of the choice's text released so far, including `taken` */
   bool begun, over, finished;
 } part;
 
 struct ch_events {
-  ch_text out; /* events that were written */
-  size_t sent; /* bytes of them that were sent */
-  int64_t count, left;
+  ch_text out;         /* written events */
+  size_t sent;         /* bytes of `out` that were sent */
+  int64_t count, left; /* number of choices, of unfinished choices */
   bool ended, failed;
   part parts[]; /* [count] */
 };
@@ -81,7 +81,7 @@ static bool take(ch_exchange *exchange, ch_choice *choice, part *p) {
   return true;
 }
 
-/* Resumes a paused job once all its tokens were sent. Lock held. */
+/* Marks a paused job for resuming once the stream has taken all its tokens. Returns true if it did. Lock held. */
 static bool can_resume(ch_text_job *job) {
   if (!job->paused || job->pending > 0) return false;
   job->paused = false;
@@ -97,8 +97,8 @@ static bool put_taken(ch_exchange *exchange, const ch_answer_format *style, cons
   const bool waits = style->waits_for_text && view->job->fields.top >= 0;
   for (; p->at < p->taken.count; p->at++) {
     const ch_token_record *record = &p->taken.records[p->at];
-    bool textless =
-        waits && record->byte >= p->released; /* it belongs to a stop string, or has no text yet */
+    /* true if the token belongs to a stop string, or has no text yet */
+    bool textless = waits && record->byte >= p->released;
     if (textless && !p->over) return true;
     if (textless) continue;
     if (out->size >= ENOUGH) return false;

@@ -25,28 +25,28 @@ typedef struct ch_exchange {
   const struct ch_route *route; /* NULL: no route matches */
   char *path;                   /* without repeated slashes */
   char method[16];
-  bool allowed_origin; /* the page of the Origin header may read the answer */
-  bool preflight;
+  bool allowed_origin; /* true if the page of the Origin header may read the answer */
+  bool preflight;      /* true for an OPTIONS request */
   char *origin;
   ch_text body;
-  size_t body_limit, body_seen; /* bytes beyond the limit are discarded */
-  bool discard;                 /* the answer is already known, so the body is ignored */
-  bool counted;                 /* counted in server->active_requests */
-  double began;
-  struct ch_events *events; /* the stream, if the answer is one */
+  size_t body_limit, body_seen; /* most bytes of a body, bytes received; the rest is discarded */
+  bool discard;                 /* true if the body is ignored, because the answer is already known */
+  bool counted;                 /* true if counted in server->active_requests */
+  double began;                 /* ch_clock at the start of the request */
+  struct ch_events *events;     /* stream of the answer; NULL: the answer is no stream */
   /* Guarded by `lock`. */
   pthread_mutex_t lock;
   struct MHD_Connection *connection; /* NULL after the HTTP thread has finished the exchange */
-  bool suspended;                    /* the connection is suspended */
-  bool answered;                     /* `reply` is complete */
-  bool woken;                        /* a wake arrived while the connection was not suspended */
-  bool nudged;                       /* the stream was quiet for long: it must send a comment line */
-  double quiet;                      /* when the stream last sent something */
+  bool suspended;                    /* true while the connection is suspended */
+  bool answered;                     /* true once `reply` is complete */
+  bool woken;                        /* true if a wake arrived while the connection was not suspended */
+  bool nudged;                       /* true if the stream was quiet for too long and must send a comment */
+  double quiet;                      /* ch_clock at which the stream last sent bytes or was nudged */
   ch_reply reply;
-  ch_text_job *job; /* of a request for text; constant once set */
+  ch_text_job *job; /* the job of a request for text, or NULL; constant once set */
   /* Used by any thread. */
-  atomic_bool gone;         /* the client disconnected or the server is ending, so the answer is not needed */
-  struct ch_exchange *next; /* in a queue */
+  atomic_bool gone; /* true if the answer is not needed: the client disconnected or the server is ending */
+  struct ch_exchange *next; /* next exchange of the queue that holds it */
 } ch_exchange;
 
 ch_exchange *ch_exchange_new(struct ch_server *server);

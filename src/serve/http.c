@@ -16,7 +16,9 @@
 #include "serve/routes.h"
 #include "serve/connection_monitor.h"
 
-enum { EVENT_BLOCK = 16 << 10, DISCARDED = 4 /* of the body limit: the most that is read and discarded */ };
+/* EVENT_BLOCK: bytes of a block of a stream. DISCARDED: a body of more than this many times its limit ends the
+   connection. */
+enum { EVENT_BLOCK = 16 << 10, DISCARDED = 4 };
 
 /* --- sending -------------------------------------------------------------------------------------------- */
 
@@ -90,7 +92,7 @@ static enum MHD_Result send_reply(ch_exchange *exchange) {
   struct MHD_Response *response = response_of(exchange);
   if (!response) return MHD_NO;
   add_headers(exchange, response);
-  /* Closes the connection of a client that does not read its answer. */
+  /* close the connection of a client that does not read its answer */
   MHD_set_connection_option(exchange->connection, MHD_CONNECTION_OPTION_TIMEOUT,
                             (unsigned)CH_STALLED_SECONDS);
   enum MHD_Result queued = MHD_queue_response(exchange->connection, exchange->reply.status, response);
@@ -102,7 +104,7 @@ static enum MHD_Result send_reply(ch_exchange *exchange) {
 
 /* The headers that determine the length of the body. */
 typedef struct lengths {
-  int content, transfer; /* number of headers of each name */
+  int content, transfer; /* number of headers Content-Length, Transfer-Encoding */
   bool chunked;
 } lengths;
 
@@ -121,7 +123,7 @@ static const char *header(const ch_exchange *exchange, const char *name) {
   return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
 }
 
-/* Refuses requests that a proxy could see end elsewhere (request smuggling). */
+/* Refuses a request whose end a proxy could find at another place (request smuggling). */
 static bool check_lengths(const ch_exchange *exchange, ch_refusal *refusal) {
   lengths l = {0};
   MHD_get_connection_values(exchange->connection, MHD_HEADER_KIND, note_length, &l);
@@ -134,7 +136,7 @@ static bool check_lengths(const ch_exchange *exchange, ch_refusal *refusal) {
 static bool is_json(const char *type) {
   static const char json[] = "application/json";
   if (!type || strncasecmp(type, json, sizeof json - 1) != 0) return false;
-  return strchr("; \t", type[sizeof json - 1]) != NULL; /* including the end of the string */
+  return strchr("; \t", type[sizeof json - 1]) != NULL; /* strchr also finds the end of the string */
 }
 
 static bool check_method(ch_exchange *exchange, ch_refusal *refusal) {
@@ -213,7 +215,8 @@ static void refuse_body(ch_exchange *exchange, unsigned status, const char *code
   ch_text_free(&exchange->body);
 }
 
-/* Appends a part of the body, within its limit and the server's. MHD_NO: the body is far beyond the limit. */
+/* Appends a part of the body if the body's and the server's limit allow it. MHD_NO: the body is far beyond its
+   limit. */
 static enum MHD_Result read_body(ch_exchange *exchange, const char *data, size_t size) {
   exchange->body_seen += size;
   if (exchange->body_seen > DISCARDED * exchange->body_limit) return MHD_NO;

@@ -1,4 +1,4 @@
-/* Answers the GET routes about the server and its model. They read what was prepared at start and the
+/* Answers the GET routes about the server and its model. They use texts that were prepared at the start and the
    engine's counts, so the HTTP thread can answer them at once. */
 #include "serve/info_routes.h"
 
@@ -13,7 +13,7 @@
 
 enum { LARGEST_CONFIG = 64 << 20 };
 
-/* --- what does not change ------------------------------------------------------------------------------- */
+/* --- answers that never change -------------------------------------------------------------------------- */
 
 /* Returns the value of an integer member; 0 if it does not exist. */
 static json_int_t number_in(const json_t *object, const char *name) {
@@ -52,8 +52,8 @@ static ch_status put_model(ch_server *server, ch_error *error) {
   return status;
 }
 
-/* Returns the text of a special token, which a tokenizer file writes as a string or as an object with
-   "content"; NULL for anything else. */
+/* Returns the text of a special token: a string or, in some tokenizer files, an object with "content". NULL for
+   anything else. */
 static const char *spelling_in(const json_t *config, const char *name) {
   const json_t *value = json_object_get(config, name);
   return json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
@@ -74,7 +74,7 @@ static void put_spelling(ch_text *json, const ch_server *server, const json_t *c
   ch_text_puts(json, ",");
 }
 
-/* Falls back to the first end token if the tokenizer names none. */
+/* Returns the tokenizer's end token or, if it names none, the model's first one. */
 static int32_t end_token(const ch_server *server) {
   const int32_t *ids;
   int32_t end = ch_tokenizer_eos(server->tokenizer);

@@ -24,7 +24,7 @@ typedef struct ch_metrics {
   pthread_mutex_t lock;
   uint64_t cancelled;
   struct {
-    uint64_t counts[CH_BUCKETS + 1]; /* not cumulative; the last bucket is +Inf */
+    uint64_t counts[CH_BUCKETS + 1]; /* observations per bucket, not cumulative; the last one is +Inf */
     double sum;
   } histograms[CH_HISTOGRAMS];
   uint64_t requests[CH_ENDPOINTS][CH_CODES];

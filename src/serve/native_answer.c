@@ -111,7 +111,7 @@ static void finish(ch_text *out, const ch_exchange *exchange, const ch_view *vie
 }
 
 static void end(ch_text *out, const ch_exchange *exchange) {
-  (void)out, (void)exchange; /* this API has no [DONE] */
+  (void)out, (void)exchange; /* this API has no [DONE] event */
 }
 
 static void whole(ch_text *out, const ch_exchange *exchange) {

@@ -129,8 +129,8 @@ static int64_t characters(const char *text, size_t size) {
   return count;
 }
 
-/* Sets the character at which each token of the echoed prompt begins. The text of the tokens can have a
-   surplus at its beginning, such as a begin token or a leading space. */
+/* The text of the tokens may have more characters at its beginning than the prompt, such as a begin token or a
+   leading space. */
 bool ch_prompt_place(const ch_server *server, ch_prompt *prompt) {
   ch_text_stream *stream;
   const char *piece;

@@ -23,7 +23,7 @@ bool ch_ids_read(const ch_server *server, const json_t *list, const char *field,
    complete it. */
 bool ch_prompts_read_body(const ch_server *server, json_t *body, int64_t most, bool text, ch_text_job *job,
                           ch_refusal *refusal);
-/* Computes the place of each echoed token's text in the prompt's text. Returns false if out of memory. */
+/* Computes the offset of each echoed token in the prompt's text, in characters. Returns false if out of memory. */
 bool ch_prompt_place(const ch_server *server, ch_prompt *prompt);
 /* Refuses prompts that are empty or do not fit into the context. `field` is their name in error messages. */
 bool ch_prompts_fit(const ch_server *server, const ch_text_job *job, const char *field, ch_refusal *refusal);

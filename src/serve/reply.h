@@ -10,7 +10,7 @@
 /* The reason for refusing a request. */
 typedef struct ch_refusal {
   unsigned status;
-  const char *code; /* static, or NULL */
+  const char *code; /* OpenAI's error code, a static string; or NULL */
   char param[160];  /* the invalid field, such as "messages[1].content"; "" for none */
   char message[1024];
   int64_t prompt_tokens, context; /* tokens of a prompt that is too long; else 0 */
@@ -27,9 +27,9 @@ typedef struct ch_reply {
   const char *type;  /* Content-Type; NULL: JSON */
   const char *allow; /* value of the Allow header, or NULL */
   ch_text body;
-  bool events; /* the answer is a stream of events; `body` is unused */
-  bool close;  /* the connection is closed after the reply */
-  bool page;   /* the reply is the web page, with a Content-Security-Policy of its own */
+  bool events; /* true if the answer is a stream of events; `body` is then unused */
+  bool close;  /* true to close the connection after the reply */
+  bool page;   /* true for the web page, which has its own Content-Security-Policy */
 } ch_reply;
 
 /* Fills a reply from a refusal. */

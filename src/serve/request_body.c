@@ -52,7 +52,7 @@ bool ch_body_parse(const char *text, size_t size, size_t most, json_t **object, 
   json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
   if (!root && json_error_code(&why) == json_error_out_of_memory) return ch_refuse_memory(refusal);
   if (!root) {
-    /* Jansson quotes the input verbatim, so unprintable bytes are replaced. */
+    /* jansson quotes the input verbatim, so unprintable bytes are replaced */
     char shown[sizeof why.text];
     size_t used = 0;
     for (const char *p = why.text; *p; p++) shown[used++] = *p >= ' ' && *p < 127 ? *p : '?';

@@ -233,7 +233,7 @@ static bool refuse_bias(ch_refusal *refusal, const char *code) {
 
 static bool add_bias(int64_t id, const json_t *value, int64_t vocabulary, ch_request_fields *fields,
                      ch_refusal *refusal) {
-  if (json_is_false(value) && fields->form == CH_NATIVE) value = NULL; /* llama.cpp: bans the token */
+  if (json_is_false(value) && fields->form == CH_NATIVE) value = NULL; /* false bans the token in llama.cpp */
   if (value && !json_is_number(value)) return refuse_bias(refusal, "invalid_type");
   double bias = value ? json_number_value(value) : -100;
   if (bias < -100 || bias > 100) return refuse_bias(refusal, "out_of_range");
@@ -298,7 +298,7 @@ static bool read_biases(json_t *body, int64_t vocabulary, ch_request_fields *fie
   return true;
 }
 
-/* --- fields that hang together -------------------------------------------------------------------------- */
+/* --- fields that depend on each other ------------------------------------------------------------------- */
 
 /* Reads the probabilities of chat completions, which accept `top_logprobs` only together with `logprobs`. */
 static bool read_chat_probabilities(const json_t *body, ch_request_fields *fields, ch_refusal *refusal) {

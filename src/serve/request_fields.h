@@ -8,12 +8,12 @@
 
 #include "serve/reply.h"
 
-/* The API of a request: it determines the accepted fields and the form of the answer. The values are bits,
-   for the table of fields. */
+/* The API of a request. It determines the accepted fields and the format of the answer. The values are bits for the
+   table of fields. */
 typedef enum ch_form {
   CH_COMPLETION = 1, /* /v1/completions */
   CH_CHAT = 2,       /* /v1/chat/completions */
-  CH_NATIVE = 4      /* /completion, llama.cpp's */
+  CH_NATIVE = 4      /* /completion, llama.cpp's API */
 } ch_form;
 
 enum { CH_MOST_CHOICES = 128, CH_MOST_STOPS = 16, CH_LONGEST_STOP = 256, CH_MOST_BIASES = 1024 };
@@ -23,7 +23,7 @@ typedef struct ch_request_fields {
   ch_form form;
   int64_t max_tokens; /* -1: as many as fit */
   int64_t min_tokens, n, top_k, seed;
-  int64_t top; /* likeliest tokens to report; -1: no log-probabilities */
+  int64_t top; /* number of likeliest tokens to report; -1: no log-probabilities */
   double temperature, top_p, frequency_penalty, presence_penalty;
   bool ignore_eos, echo, stream, include_usage, continuous_usage, cache_prompt, return_tokens;
   char *stops[CH_MOST_STOPS];

@@ -7,7 +7,7 @@
 #include "serve/request_body.h"
 #include "serve/routes.h"
 
-enum { LARGE = 256 << 10 }; /* bodies above this many bytes are returned to the system after use */
+enum { LARGE = 256 << 10 }; /* memory of bodies above this many bytes is returned to the system after use */
 
 void ch_request_worker_put(ch_server *server, ch_exchange *exchange) {
   ch_request_worker *worker = &server->worker;

@@ -5,7 +5,7 @@
 
 #include "serve/server.h"
 
-/* Starts the thread. False: it could not be created. */
+/* Starts the thread. Returns false if it could not be created. */
 bool ch_request_worker_start(ch_server *server);
 /* Ends the thread. Queued exchanges are dropped. */
 void ch_request_worker_stop(ch_server *server);

@@ -8,13 +8,13 @@
 
 typedef struct ch_route {
   const char *path;
-  /* Answers a GET in the HTTP thread by filling `reply`. `rest` is the part of the path after the route's
-     own slash. */
+  /* Answers a GET in the HTTP thread: fills `reply`. `rest` is the part of the path after the route's own
+     slash. */
   bool (*get)(ch_exchange *exchange, const char *rest, ch_refusal *refusal);
   /* Answers a POST in the request worker: fills `reply`, or submits the exchange to the engine and sets
      *answers to false. */
   bool (*post)(ch_exchange *exchange, json_t *body, bool *answers, ch_refusal *refusal);
-  bool open; /* needs no API key */
+  bool open; /* true if no API key is needed */
 } ch_route;
 
 /* The functions of the routes; see `get` and `post`. */

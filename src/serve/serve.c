@@ -62,7 +62,7 @@ static ch_status open_chat(ch_server *server, ch_error *error) {
   return CH_OK;
 }
 
-/* Hashes the names, sizes and times of the model's files. */
+/* Appends the names, sizes and times of the model's files. */
 static void put_files(ch_text *all, const char *directory) {
   struct dirent **entries;
   int count = scandir(directory, &entries, NULL, alphasort);
@@ -78,7 +78,7 @@ static void put_files(ch_text *all, const char *directory) {
   if (count >= 0) free(entries);
 }
 
-/* Hashes everything that the bits of an answer depend on. */
+/* Sets the fingerprint: a hash of everything that the bits of an answer depend on. */
 static void note_fingerprint(ch_server *server) {
   const ch_serve_settings *settings = server->settings;
   ch_machine machine;
@@ -109,7 +109,7 @@ static ch_status open_generation(ch_server *server, ch_error *error) {
   return CH_OK;
 }
 
-/* Derives the model's id from the directory, unless the settings name it. */
+/* Sets the model's id: the name in the settings, or the directory's. */
 static void note_name(ch_server *server) {
   server->name = server->settings->name;
   if (server->name) return;
@@ -203,7 +203,7 @@ ch_status ch_serve(const ch_serve_settings *settings, ch_error *error) {
   server->settings = settings;
   server->session = settings->session;
   initialise(server);
-  /* Only the monitor receives the signals; all other threads inherit the blocked mask. */
+  /* Only the monitor receives the signals. All other threads inherit the blocked mask. */
   sigemptyset(&ours);
   sigaddset(&ours, SIGINT);
   sigaddset(&ours, SIGTERM);

@@ -8,26 +8,26 @@ typedef struct ch_serve_settings {
   const char *directory;       /* the model's directory */
   const char *name;            /* the model's id; NULL: the last part of `directory` */
   const char *host;            /* a numeric address */
-  int port;                    /* 0: any free one */
+  int port;                    /* TCP port; 0: any free port */
   ch_model_settings model;     /* options for opening the model */
   ch_session_settings session; /* max_tokens, sequences, types, threads */
-  const char *cache_dtype;     /* names of the cache types, read by `cache` after the model is open */
-  /* Sets the cache types of `session` from `cache_dtype` for a model whose cache has these roles. */
+  const char *cache_dtype;     /* names of the cache types, which `cache` reads once the model is open */
+  /* Sets the cache types of `session` from `cache_dtype`. `roles`: the roles of the model's cache. */
   ch_status (*cache)(const char *cache_dtype, unsigned roles, ch_session_settings *session, ch_error *error);
-  int queue;                  /* waiting sequences before requests are refused */
-  int prefill_chunk;          /* tokens of one prefill pass */
-  int64_t max_body;           /* bytes */
-  const char *chat_template;  /* a file; NULL: the model's template */
-  const char *key_file;       /* a file of keys, one per line; or NULL */
-  const char *key;            /* one more key, or NULL */
+  int queue;                  /* most waiting sequences; further requests are refused */
+  int prefill_chunk;          /* most tokens of a prefill pass */
+  int64_t max_body;           /* most bytes of a request body */
+  const char *chat_template;  /* file of the chat template; NULL: the model's template */
+  const char *key_file;       /* file of API keys, one per line; or NULL */
+  const char *key;            /* further API key, or NULL */
   const char *const *origins; /* NULL-terminated: origins that may read answers; "*" = all */
   const char *const *hosts;   /* NULL-terminated: further names allowed in the Host header; "*" = all */
   double drain;               /* seconds for running requests to finish after `stop` returns true */
-  bool page;                  /* serves a page at / */
-  ch_stop_test stop;          /* true once SIGINT or SIGTERM came */
-  void (*leave)(
-      void *user); /* called if `stop` returns true before the server listens; must end the program */
-  void *user;      /* passed to `stop` and `leave` */
+  bool page;                  /* true to serve the web page at / */
+  ch_stop_test stop;          /* returns true once SIGINT or SIGTERM came */
+  /* called if `stop` returns true before the server listens; must end the program */
+  void (*leave)(void *user);
+  void *user; /* argument of `stop` and `leave` */
 } ch_serve_settings;
 
 /* Serves until `stop` returns true and the running requests are complete. Prints the address on standard

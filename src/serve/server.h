@@ -17,7 +17,7 @@ typedef struct ch_exchange_queue {
 void ch_exchange_queue_push(ch_exchange_queue *line, ch_exchange *exchange);
 ch_exchange *ch_exchange_queue_pop(ch_exchange_queue *line);
 
-/* The engine's state as published for other threads. */
+/* The engine's state, published for other threads. */
 typedef struct ch_engine_view {
   ch_generation_counts counts;
   ch_generation_place places[CH_BATCH_MOST];
@@ -27,8 +27,8 @@ typedef struct ch_engine {
   pthread_mutex_t lock;
   pthread_cond_t wake;
   ch_exchange_queue inbox; /* submitted exchanges that the engine has not taken yet */
-  int64_t inbox_count;     /* sequences of the inbox that `view` does not count yet */
-  bool attention;          /* a job must be cancelled or resumed */
+  int64_t inbox_count;     /* sequences of submitted exchanges that `view` does not count yet */
+  bool attention;          /* true if a job must be cancelled or resumed */
   bool quit;
   ch_engine_view view;
   /* Used by the engine's thread only. */
@@ -49,17 +49,17 @@ struct ch_monitor;
 
 typedef struct ch_server {
   const ch_serve_settings *settings;
-  ch_session_settings session; /* including the cache types */
+  ch_session_settings session; /* settings with the cache types */
   const char *name;            /* the model's id */
   char stem[256];
   ch_model *model;
   const ch_tokenizer *tokenizer;
-  ch_chat *chat;         /* NULL: the model has no template, or it cannot be parsed */
+  ch_chat *chat;         /* chat template; NULL: none, or it cannot be parsed */
   char chat_error[1024]; /* the parse error of the template; "" for none */
   int64_t context, vocabulary;
   uint64_t cache_bytes;
   char fingerprint[32];
-  char address[80];       /* "127.0.0.1:8080" */
+  char address[80];       /* address and port: "127.0.0.1:8080" */
   ch_text model_json;     /* the model's object in /v1/models */
   ch_text tokenizer_json; /* the answer of /tokenizer_info */
   int64_t started;
@@ -72,17 +72,17 @@ typedef struct ch_server {
   const char *const *endpoints; /* [endpoint_count] names of endpoints in the metrics */
   int endpoint_count;
   atomic_bool draining, cut;
-  atomic_int active_requests; /* unfinished POST requests */
-  atomic_size_t memory;       /* bytes of bodies and answers */
-  size_t memory_limit;
-  atomic_size_t pending; /* estimated unsent bytes of all streams */
+  atomic_int active_requests; /* number of unfinished POST requests */
+  atomic_size_t memory;       /* bytes reserved for bodies and answers */
+  size_t memory_limit;        /* most bytes of `memory` */
+  atomic_size_t pending;      /* estimated unsent bytes of all streams */
 } ch_server;
 
 /* Reserves bytes of the budget for bodies and answers. False: the budget does not suffice. */
 bool ch_server_reserve(ch_server *server, size_t bytes);
 void ch_server_release(ch_server *server, size_t bytes);
 
-/* --- the engine, as other threads see it --- */
+/* --- functions of the engine for other threads --- */
 
 /* Returns the number of sequences of a job. */
 int64_t ch_engine_sequences(const ch_text_job *job);

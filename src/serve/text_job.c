@@ -1,4 +1,4 @@
-/* Growing token lists, and releasing jobs. */
+/* Appends to token lists, and releases jobs. */
 #include "serve/text_job.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Writes tokens as text, for answers. */
+/* Writes tokens as text for answers. */
 #include "serve/token_names.h"
 
 #include <string.h>

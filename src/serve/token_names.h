@@ -1,4 +1,4 @@
-/* Tokens as text, in the form that answers show. */
+/* Tokens as text, as answers show them. */
 #ifndef CH_SERVE_TOKEN_NAMES_H
 #define CH_SERVE_TOKEN_NAMES_H
 

@@ -1,4 +1,4 @@
-/* A reader of Python's literals by recursive descent. */
+/* Parses Python's literals by recursive descent. */
 #include "template/python_literal.h"
 
 #include <ctype.h>

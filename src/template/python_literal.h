@@ -1,5 +1,4 @@
-/* Python's literals as some data sets hold them in their fields: strings, numbers, lists, tuples,
-   dictionaries. */
+/* Python's literals, which some data sets have in their fields: strings, numbers, lists, tuples, dictionaries. */
 #ifndef CH_TEMPLATE_PYTHON_LITERAL_H
 #define CH_TEMPLATE_PYTHON_LITERAL_H
 
@@ -7,8 +6,8 @@
 
 #include "base/error.h"
 
-/* Like Python's ast.literal_eval, as JSON: tuples are lists, keys must be strings. Returns NULL with *error
-   filled. */
+/* Parses a literal as Python's ast.literal_eval does, and returns it as JSON. Tuples become lists. Keys must be
+   strings. Returns NULL with *error filled on failure. */
 json_t *ch_python_literal(const char *text, size_t size, ch_error *error);
 
 #endif

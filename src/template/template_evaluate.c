@@ -22,7 +22,7 @@ static bool spend_value(filling *f, const json_t *value) {
   return false;
 }
 
-/* Returns the value if it is within the limits for values, else NULL. Takes over its reference. */
+/* Returns the value if it is within the limits for values, else releases it and returns NULL. */
 static json_t *checked(filling *f, json_t *value) {
   if (!value || spend_value(f, value)) return value;
   json_decref(value);
@@ -33,9 +33,9 @@ static bool is_undefined(const json_t *value) {
   return value == ch_template_undefined();
 }
 
-/* --- names and places ----------------------------------------------------------------------------------- */
+/* --- names and elements --------------------------------------------------------------------------------- */
 
-/* Returns undefined if that is allowed, else fails. */
+/* Returns undefined if undefined names are allowed, else fails. */
 static json_t *undefined_or(filling *f, const char *format, const char *name) {
   char message[160];
   if (f->template->dialect == CH_TEMPLATE_CHAT || f->lenient) return ch_template_undefined();
@@ -99,7 +99,7 @@ static int64_t length_of(const json_t *value) {
   return json_is_array(value) ? (int64_t)json_array_size(value) : (int64_t)json_object_size(value);
 }
 
-/* Returns elements or characters [from, to), which must exist. */
+/* Returns the elements or characters [from, to), which must exist. */
 static json_t *part(const json_t *value, int64_t from, int64_t to) {
   if (json_is_string(value)) {
     const char *text = json_string_value(value);
@@ -136,13 +136,13 @@ static json_t *index_value(filling *f, const json_t *value, const json_t *at) {
   return part(value, place, place + 1);
 }
 
-/* Returns an end of a slice as in Python: a place beyond an end of the value becomes that end. */
+/* Returns an end of a slice as in Python, limited to the ends of the value. */
 static int64_t clamp(int64_t place, int64_t count, int64_t low, int64_t high) {
   if (place < 0) place = place < -count ? low : place + count;
   return place < low ? low : place > high ? high : place;
 }
 
-/* Returns every `step`-th element from `from` up or down to before `to`. */
+/* Returns every `step`-th element from `from`, up or down, until `to`, which is excluded. */
 static json_t *stride(filling *f, const json_t *value, int64_t from, int64_t to, int64_t step) {
   json_t *elements = ch_template_elements((json_t *)(uintptr_t)value, f->error),
          *list = elements ? json_array() : NULL;
@@ -183,7 +183,7 @@ static json_t *slice_value(filling *f, const json_t *value, const json_t *from, 
                  : step > 0          ? count
                                      : -1;
   if (step == 1) return part(value, first, last > first ? last : first);
-  if (step > count + 1) step = count + 1; /* the same elements, without overflow */
+  if (step > count + 1) step = count + 1; /* avoids overflow, and selects the same elements */
   if (step < -count - 1) step = -count - 1;
   return stride(f, value, first, last, step);
 }
@@ -279,7 +279,7 @@ static json_t *arithmetic(filling *f, const char *sign, const json_t *a, const j
   return real_arithmetic(f, sign, json_number_value(a), json_number_value(b));
 }
 
-/* Returns the result of piece in whole, or -1 if `whole` cannot contain values. */
+/* Returns the result of `piece in whole`, or -1 if `whole` cannot contain values. */
 static int contains(const json_t *whole, const json_t *piece) {
   if (json_is_object(whole)) return json_is_string(piece) && json_object_get(whole, json_string_value(piece));
   if (json_is_string(whole))
@@ -357,8 +357,8 @@ static json_t *dict_value(filling *f, const ch_expression *e) {
   return NULL;
 }
 
-/* Evaluates the arguments of a call to in[e->count]. Returns false with the status set and nothing to
-   release. */
+/* Evaluates the arguments of a call into in[e->count]. On failure, releases them and returns false with the status
+   set. */
 static bool arguments(filling *f, const ch_expression *e, json_t **in) {
   if (e->spread) {
     ch_template_wrong(f, CH_ERROR_FORMAT, "only a macro can be called with *");
@@ -428,8 +428,8 @@ static json_t *range(filling *f, json_t *const *in, int count) {
   return checked(f, list);
 }
 
-/* Evaluates namespace(...) and dict(...): an object of the keyword arguments, after the fields of an object
-   argument. */
+/* Evaluates namespace(...) and dict(...): an object with the fields of an object argument and the keyword
+   arguments. */
 static json_t *object_of(filling *f, const ch_expression *e, json_t *const *in) {
   json_t *object = json_object();
   for (int i = 0; object && i < e->count; i++) {
@@ -443,7 +443,7 @@ static json_t *object_of(filling *f, const ch_expression *e, json_t *const *in) 
   return object;
 }
 
-/* Remembers that a namespace's members can be set. Takes over its reference and returns it. */
+/* Registers a namespace, so that its members can be set, and returns it. Releases it on failure. */
 static json_t *keep_namespace(filling *f, json_t *space) {
   if (!f->namespaces) f->namespaces = json_array();
   if (f->namespaces && json_array_append(f->namespaces, space) == 0) return space;
@@ -474,7 +474,7 @@ static json_t *function_value(filling *f, const ch_expression *e) {
     result = object_of(f, e, in);
     if (result && e->name[0] == 'n') result = keep_namespace(f, result);
   } else if (chat && strcmp(e->name, "raise_exception") == 0) {
-    /* The template's own error, in its own words. */
+    /* the message is the template's own text */
     json_t *text = e->count > 0 ? ch_template_text(in[0], f->error) : NULL;
     f->status = ch_fail(f->error, CH_ERROR_ARGUMENT, "%s",
                         text ? json_string_value(text) : "the template raised an error");
@@ -533,7 +533,7 @@ static json_t *negative(filling *f, const json_t *a) {
 
 /* Evaluates an expression on the value of e->a. */
 static json_t *unary_value(filling *f, const ch_expression *e) {
-  /* These accept a value that may be undefined. */
+  /* filters and tests that accept undefined values */
   static const char *const names[] = {"defined", "undefined", "default", "d", NULL};
   bool accepts = (e->kind == CH_TEST || e->kind == CH_FILTER) && ch_in_list(e->name, names);
   f->lenient += accepts;

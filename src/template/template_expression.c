@@ -15,7 +15,7 @@ static ch_expression *no_memory_for_expression(parser *p) {
   return NULL;
 }
 
-/* Updates the height of an expression. It has a limit, because filling recurses over the tree of
+/* Updates the height of an expression. The height is limited, because filling recurses over the tree of
    expressions. */
 static void count_height(parser *p, ch_expression *e, const ch_expression *child) {
   char message[128];
@@ -45,12 +45,12 @@ static ch_expression *literal(parser *p, json_t *value) {
   return e;
 }
 
-/* Python's escapes of one character. Others, like "\d", are not changed. */
+/* Python's escapes of one character. Other escapes, such as "\d", are not changed. */
 static const char escapes[][2] = {{'n', '\n'}, {'t', '\t'}, {'r', '\r'},  {'b', '\b'},  {'f', '\f'},
                                   {'v', '\v'}, {'a', '\a'}, {'\\', '\\'}, {'\'', '\''}, {'"', '"'}};
 
-/* Reads `digits` hexadecimal digits after "\x", "\u" or "\U", as UTF-8. Returns false, without moving, for
-   anything else. */
+/* Reads `digits` hexadecimal digits after "\x", "\u" or "\U" and appends the character as UTF-8. Returns false
+   without moving for anything else. */
 static bool put_code(parser *p, ch_text *text, int digits) {
   uint32_t code = 0;
   unsigned char bytes[4];
@@ -84,7 +84,7 @@ static void put_escape(parser *p, ch_text *text) {
 static ch_expression *quoted(parser *p) {
   ch_text text = {0};
   ch_expression *e = NULL;
-  do { /* strings next to each other are one */
+  do { /* adjacent strings are joined */
     char quote = *p->at++;
     while (p->at < p->end && *p->at != quote) {
       char c = *p->at++;
@@ -136,7 +136,7 @@ static ch_expression *number(parser *p) {
 static ch_expression *parse_condition(parser *p, bool with_if);
 static ch_expression *parse_unary(parser *p, bool with_filters);
 
-/* Arguments or elements while they are read. */
+/* Arguments or elements during parsing. */
 typedef struct values {
   ch_expression *in[CH_TEMPLATE_ARGUMENTS];
   const char *keywords[CH_TEMPLATE_ARGUMENTS];
@@ -175,7 +175,7 @@ static ch_expression *give_values(parser *p, ch_expression *e, const values *v) 
   return e;
 }
 
-/* Reads "name =" of a keyword argument. Returns NULL, without moving, if there is none. */
+/* Reads "name =" of a keyword argument. Returns NULL without moving if there is none. */
 static const char *take_keyword(parser *p) {
   const char *before = p->at, *name = NULL;
   while (p->at < p->end && isspace((unsigned char)*p->at)) p->at++;
@@ -219,7 +219,7 @@ static ch_expression *parse_dict(parser *p) {
   return give_values(p, new_expression(p, CH_DICT, NULL, NULL, NULL), &v);
 }
 
-/* Parses what follows "(": an expression, or a tuple, which becomes a list. */
+/* Parses the rest of "(": an expression, or a tuple, which becomes a list. */
 static ch_expression *parse_brackets(parser *p) {
   values v = {.count = 0};
   bool tuple = ch_template_take(p, ")");
@@ -259,8 +259,8 @@ static ch_expression *parse_primary(parser *p) {
 /* Fails with a suggestion if a task's template has a name that is not one of `names`. */
 static ch_expression *check_name(parser *p, ch_expression *e, bool known, const char *what,
                                  const char *const *names) {
-  if (!e || known || p->template->dialect == CH_TEMPLATE_CHAT)
-    return e; /* Jinja looks it up when it evaluates the call */
+  /* in chat templates, Jinja looks the name up when it evaluates the call */
+  if (!e || known || p->template->dialect == CH_TEMPLATE_CHAT) return e;
   const char *near = ch_nearest_name(e->name, names);
   char message[160];
   snprintf(message, sizeof message, "there is no %s \"%.40s\"%s%s%s", what, e->name,
@@ -370,7 +370,7 @@ ch_expression *ch_template_body_filters(parser *p) {
   return parse_filters(p, parse_filter(p, new_expression(p, CH_NAME, CH_TEMPLATE_BODY, NULL, NULL)));
 }
 
-/* Returns true if closing brackets follow: a sign before them is theirs. */
+/* Returns true if closing brackets follow. A sign before them belongs to them. */
 static bool closes(const parser *p) {
   return p->at + 1 < p->end && (p->at[0] == '}' || p->at[0] == '%') && p->at[1] == '}';
 }
@@ -395,7 +395,7 @@ static ch_expression *parse_unary(parser *p, bool with_filters) {
   return with_filters ? parse_filters(p, e) : e;
 }
 
-/* Operators of one precedence per row, loosest first; a longer one before one that begins it. */
+/* Operators of one precedence per row, loosest first. A longer operator comes before its prefix. */
 static const char *const operators[][9] = {
     {"or"},     {"and"}, {"==", "!=", "<=", ">=", "<", ">", "in", "not in"},
     {"+", "-"}, {"~"},   {"*", "//", "/", "%"},
@@ -465,7 +465,7 @@ static ch_expression *parse_tuple(parser *p, bool with_if) {
   add_value(p, &v, NULL, e);
   do {
     const char *before = p->at;
-    ch_template_take(p, "-"); /* skips white space, too */
+    ch_template_take(p, "-"); /* also skips white space */
     bool over = closes(p);
     p->at = before;
     if (over) break;

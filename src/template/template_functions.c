@@ -1,4 +1,4 @@
-/* Methods and filters by name; those of lists, objects and numbers. */
+/* The table of methods and filters, and the methods and filters of lists, objects and numbers. */
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static bool is_undefined(const json_t *value) {
   return value == ch_template_undefined();
 }
 
-/* Returns true if an argument is given and true. */
+/* Returns true if an argument is given and its value is true. */
 static bool flag(const call *c, int position, const char *keyword) {
   const json_t *value = ch_template_argument(c, position, keyword);
   return value && ch_template_true(value);
@@ -41,8 +41,8 @@ static bool flag(const call *c, int position, const char *keyword) {
 
 /* --- numbers -------------------------------------------------------------------------------------------- */
 
-/* Returns the result of int or float for a value that is no number: the default, or 0 in chat templates. In
-   tasks a default is required. */
+/* Returns the result of int or float for a value that is no number: the default or, in chat templates, 0. Tasks need a
+   default. */
 static json_t *without_number(const call *c, const char *what, json_t *zero) {
   json_t *value = ch_template_argument(c, 0, "default");
   if (!value && c->dialect == CH_TEMPLATE_CHAT) return zero;
@@ -83,7 +83,7 @@ static json_t *absolute(const call *c) {
                                : ch_template_refuse(c, "needs a number");
 }
 
-/* Rounds half to even, as Python does, or as the method "ceil" or "floor". */
+/* Rounds half to even, as Python does, or by the method "ceil" or "floor". */
 static json_t *rounded(const call *c) {
   const json_t *digits = ch_template_argument(c, 0, "precision");
   const char *way = ch_template_text_argument(c, 1, "method");
@@ -99,8 +99,8 @@ static json_t *rounded(const call *c) {
   else if (places < 0)
     result = nearbyint(value * scale) / scale;
   else {
-    snprintf(text, sizeof text, "%.*f", places > 60 ? 60 : (int)places,
-             value); /* correctly rounded, as Python's round */
+    /* correctly rounded, like Python's round */
+    snprintf(text, sizeof text, "%.*f", places > 60 ? 60 : (int)places, value);
     result = strtod(text, NULL);
   }
   return isfinite(result) ? json_real(result) : ch_template_refuse(c, "has a result that is not finite");
@@ -108,7 +108,7 @@ static json_t *rounded(const call *c) {
 
 /* --- elements and their fields -------------------------------------------------------------------------- */
 
-/* Returns the field of a path, as "function.name", or undefined if there is none. Borrowed. */
+/* Returns the field of a path such as "function.name", or undefined if there is none. Borrowed. */
 static json_t *field_of(const json_t *value, const char *path) {
   char name[128];
   while (*path) {
@@ -171,8 +171,8 @@ static json_t *map(const call *c, const json_t *list) {
   return result;
 }
 
-/* Returns the elements that satisfy a test. It examines the element or, if `by_field`, its field with the
-   name in the first argument. */
+/* Returns the elements for which a test is `wanted`. The test examines the element or, if `by_field`, the field that
+   the first argument names. */
 static json_t *choose(const call *c, const json_t *list, bool by_field, bool wanted) {
   const char *attribute = by_field ? ch_template_text_argument(c, 0, "attribute") : NULL;
   const char *test = ch_template_text_argument(c, by_field, "test");
@@ -211,7 +211,7 @@ static int by_key(const void *left, const void *right) {
   return a->place < b->place ? -1 : 1; /* sorting is stable */
 }
 
-/* Returns the key of an element as a new value: its field, in lower case unless case matters. */
+/* Returns the sort key of a value as a new value: in lower case if it is a text and case does not matter. */
 static json_t *key_of(const call *c, json_t *value, bool case_sensitive) {
   if (!json_is_string(value) || case_sensitive) return json_incref(value);
   call lower = *c;
@@ -221,13 +221,14 @@ static json_t *key_of(const call *c, json_t *value, bool case_sensitive) {
   return ch_template_apply_call(&lower);
 }
 
-/* Sorts the elements by their keys; keys[i] belongs to element i. Takes over neither list. */
+/* Returns the elements sorted by their keys; keys[i] belongs to element i. Both lists are borrowed. */
 static json_t *sort_by(const call *c, const json_t *list, const json_t *keys, bool reverse) {
   size_t count = json_array_size(list);
   sorted *all = calloc(count + 1, sizeof *all);
   json_t *result = all ? json_array() : NULL;
   bool failed = false;
-  for (size_t i = 0; all && i < count; i++) /* places count down in reverse: equal elements stay in order */
+  /* in reverse, places count down, so that equal elements stay in order */
+  for (size_t i = 0; all && i < count; i++)
     all[i] = (sorted){.key = json_array_get(keys, i),
                       .element = json_array_get(list, i),
                       .place = reverse ? count - i : i,
@@ -284,7 +285,7 @@ static json_t *unique(const call *c, const json_t *list) {
   return result;
 }
 
-/* Returns the least or greatest element, or undefined for an empty list. */
+/* Returns the smallest or largest element, or undefined for an empty list. */
 static json_t *extreme(const call *c, const json_t *list) {
   json_t *keys =
       keys_for_order(c, list, ch_template_text_argument(c, 1, "attribute"), flag(c, 0, "case_sensitive"));
@@ -368,7 +369,7 @@ static json_t *reverse(const call *c, const json_t *list) {
 
 /* --- objects -------------------------------------------------------------------------------------------- */
 
-/* Returns [[key, value] ...]; an empty list for undefined. */
+/* Returns [[key, value] ...], or an empty list for undefined. */
 static json_t *items(const json_t *object) {
   json_t *list = json_array(), *value;
   const char *key;
@@ -453,7 +454,7 @@ static json_t *attribute(const call *c) {
   return value ? json_incref(value) : ch_template_refuse(c, "does not find the field");
 }
 
-/* Filters of the elements of a list, of the characters of a text or of the keys of an object. */
+/* Applies a filter of elements to a list, which may be the characters of a text or the keys of an object. */
 static json_t *of_elements(const call *c, const json_t *list) {
   const char *name = c->name;
   if (strcmp(name, "join") == 0) return join(c, list);
@@ -477,15 +478,15 @@ static const char *const element_filters[] = {"join",  "map",  "select", "reject
 
 static json_t *on_elements(const call *c) {
   static const char *const choosing[] = {"map", "select", "reject", "selectattr", "rejectattr", NULL};
-  bool none =
-      !ch_template_true(c->self) && ch_in_list(c->name, choosing); /* for None, too, they return nothing */
+  /* for false values, even None, these filters return an empty list */
+  bool none = !ch_template_true(c->self) && ch_in_list(c->name, choosing);
   json_t *list = ch_template_elements(none ? ch_template_undefined() : c->self, c->error),
          *result = list ? of_elements(c, list) : NULL;
   json_decref(list);
   return result;
 }
 
-/* Applies a text's method or filter. Jinja's filters convert other values to text first. */
+/* Applies a method or filter of texts. Filters convert other values to text first, as in Jinja. */
 static json_t *on_text(const call *c) {
   static const char *const filters[] = {"trim",    "lower",  "upper", "capitalize", "title",
                                         "replace", "escape", "e",     NULL};

@@ -1,4 +1,4 @@
-/* Templates: counting the work of a filling against its limits. */
+/* Counts the work of filling a template against the limits. */
 #include <stdint.h>
 
 #include "template/template_private.h"
@@ -34,8 +34,7 @@ static bool measure_element(const json_t *value, int depth, measure *m, ch_error
   return measure_value(value, depth + 1, m, error);
 }
 
-/* Measures a value. It stops at the depth limit and at the first element beyond the other one: lists may
-   contain each other many times. */
+/* Measures a value. Stops at the limits of depth and of elements, because lists may contain each other many times. */
 static bool measure_value(const json_t *value, int depth, measure *m, ch_error *error) {
   if (depth > CH_TEMPLATE_NESTING) {
     ch_fail(error, CH_ERROR_FORMAT, "lists are nested more than %d deep; use flatter ones",

@@ -14,7 +14,7 @@ static bool trims(const parser *p) {
   return p->template->dialect == CH_TEMPLATE_CHAT;
 }
 
-/* Returns the end of a text without its trailing white space, as str.rstrip. */
+/* Returns the end of a text without its trailing white space, like str.rstrip. */
 static const char *strip_right(const char *from, const char *to) {
   while (to > from) {
     const char *last = to - 1;
@@ -37,8 +37,8 @@ static const char *strip_left(const char *from, const char *to) {
   return from;
 }
 
-/* Moves past closing brackets that end at p->at and the white space that belongs to them. `sign`: before the
-   brackets, '-', '+' or 0. A line break after a block or comment is removed in chat templates. */
+/* Moves past the white space that closing brackets before p->at remove. `sign`: the sign before the brackets, '-', '+'
+   or 0. In chat templates, the line break after a block or comment is removed. */
 static void finish_brackets(parser *p, char sign, bool block) {
   if (sign == '-')
     p->at = strip_left(p->at, p->end);
@@ -46,7 +46,7 @@ static void finish_brackets(parser *p, char sign, bool block) {
     p->at++;
 }
 
-/* Expects the closing brackets. `block`: a line break after them is removed in chat templates. */
+/* Reads the closing brackets, which must be next. `block`: in chat templates, a line break after them is removed. */
 static void close_as(parser *p, const char *closing, bool block) {
   if (p->status != CH_OK) return;
   char sign = ch_template_take(p, "-") ? '-' : ch_template_take(p, "+") ? '+' : 0;
@@ -85,8 +85,8 @@ static void put_text(parser *p, ch_statement ***tail, const char *until) {
   char sign = until + 2 < p->end ? until[2] : 0;
   if (sign == '-') {
     end = strip_right(p->at, until);
-  } else if (trims(p) && sign != '+' && until < p->end &&
-             until[1] != '{') { /* blanks from the line's beginning */
+  } else if (trims(p) && sign != '+' && until < p->end && until[1] != '{') {
+    /* removes blanks between the beginning of the line and the bracket */
     while (line > p->at && line[-1] != '\n') line--;
     bool begins = line > p->at || line == p->start || line[-1] == '\n';
     if (begins && strip_left(line, until) == until) end = line;
@@ -115,7 +115,7 @@ typedef enum ending {
 } ending;
 static ending parse_body(parser *p, ch_statement **first);
 
-/* Parses a body that must end with `want`, and closes the brackets before it. */
+/* Closes the brackets of a statement, and parses its body, which must end with `want`. */
 static void parse_block(parser *p, ch_statement **first, ending want) {
   char message[48];
   close_brackets(p, "%}");
@@ -127,7 +127,7 @@ static void parse_block(parser *p, ch_statement **first, ending want) {
   close_brackets(p, "%}");
 }
 
-/* Parses what follows "{% if" or "{% elif". */
+/* Parses the rest of "{% if" or "{% elif". */
 static void parse_if(parser *p, ch_statement *s) {
   s->expression = ch_template_tuple(p);
   close_brackets(p, "%}");
@@ -228,8 +228,8 @@ static void parse_filtered(parser *p, ch_statement *s) {
   parse_block(p, &s->body, ENDS_FILTER);
 }
 
-/* Parses what follows "{% raw": text up to {% endraw %}, which may have brackets. It begins with the line
-   break after {% raw %}. */
+/* Parses the rest of "{% raw": the text up to {% endraw %}, which may have brackets. It includes the line break after
+   {% raw %}. */
 static void parse_raw(parser *p, ch_statement ***tail) {
   close_as(p, "%}", false);
   if (p->status != CH_OK) return;
@@ -250,8 +250,8 @@ static void parse_raw(parser *p, ch_statement ***tail) {
   ch_template_fail(p, "{% endraw %} is missing");
 }
 
-/* Parses one statement after "{%". Returns true if it ends the list of statements; its closing bracket has
-   then not been read. */
+/* Parses one statement after "{%". Returns true if it ends the list of statements. Its closing bracket has then not
+   been read. */
 static bool parse_statement(parser *p, ch_statement ***tail, ending *end) {
   static const struct {
     const char *word;
@@ -324,7 +324,7 @@ static ending parse_body(parser *p, ch_statement **first) {
   return end;
 }
 
-/* Reads a source as Jinja does: every line break becomes \n, and chat templates lose the one at the end. */
+/* Copies a source as Jinja reads it: every line break becomes \n, and chat templates lose the one at the end. */
 static char *read_source(ch_template *template, const char *text) {
   char *copy = ch_arena_strdup(&template->arena, text), *to = copy;
   if (!copy) return NULL;

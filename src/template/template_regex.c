@@ -1,4 +1,4 @@
-/* Regular expressions of templates and filters, by PCRE2 with Python's way of naming groups. */
+/* Regular expressions of templates and filters: PCRE2 with Python's syntax of named groups. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <ctype.h>
 #include <pcre2.h>
@@ -14,7 +14,8 @@ typedef struct ch_template_regex {
   struct ch_template_regex *next;
 } regex;
 
-enum { CALLBACK_BYTES = 4 /* what a step of PCRE2 counts for */, MOST_HEAP = 1 << 16 /* KiB of its own */ };
+/* CALLBACK_BYTES: bytes counted for a step of PCRE2. MOST_HEAP: PCRE2's heap limit in KiB. */
+enum { CALLBACK_BYTES = 4, MOST_HEAP = 1 << 16 };
 
 static void free_regexes(ch_template_scope *scope) {
   while (scope->regexes) {
@@ -81,12 +82,12 @@ static void put_replacement(ch_text *text, const char *replacement) {
   ch_text_put(text, "", 1);
 }
 
-/* Work of one pattern on one text: PCRE2 calls back before every item of the pattern that it tries. */
+/* The work of one pattern on one text. PCRE2 calls back before every item of the pattern that it tries. */
 typedef struct work {
   ch_template_scope *scope;
   ch_error *error;
-  PCRE2_SIZE last;  /* where it stood in the text */
-  size_t reference; /* what a reference to a group may compare, which it does without calling back */
+  PCRE2_SIZE last;  /* position in the text at the last callback */
+  size_t reference; /* bytes counted per callback for references to groups, which do not call back */
 } work;
 
 static int count_work(pcre2_callout_block *block, void *data) {
@@ -109,7 +110,7 @@ static pcre2_match_context *limited(const pcre2_code *code, size_t size, work *w
   return context;
 }
 
-/* Explains PCRE2's result `number`, unless the message is written already. */
+/* Fails with an explanation of PCRE2's result `number`, unless *error is filled already. */
 static void not_applied(const char *pattern, int number, ch_error *error) {
   if (error->status != CH_OK) return;
   if (number >= 0 || number == PCRE2_ERROR_NOMEMORY)
@@ -129,7 +130,7 @@ static int substitute(const pcre2_code *code, const json_t *text, const ch_text 
   uint32_t options = PCRE2_SUBSTITUTE_GLOBAL | PCRE2_SUBSTITUTE_OVERFLOW_LENGTH;
   pcre2_match_context *context = limited(code, json_string_length(text), w);
   if (!context) return number;
-  /* If the text did not fit, `size` is the size that it needs. */
+  /* if the text does not fit, `size` becomes the size that it needs */
   for (int tries = 0; tries < 2 && number == PCRE2_ERROR_NOMEMORY && ch_template_fits(room, w->error);
        tries++) {
     ch_text_free(result);
@@ -166,8 +167,8 @@ json_t *ch_template_regex(ch_template_scope *scope, const json_t *text, const ch
 
 /* --- all matches ---------------------------------------------------------------------------------------- */
 
-/* Returns a match like re.findall: the whole match, or the one group. Of several groups it is the first that
-   is not empty, as in the harness's filter; NULL if all are empty. */
+/* Returns a match like re.findall: the whole match, or the one group. Of several groups it is the first that is not
+   empty, as in lm-evaluation-harness's filter, or a JSON null. */
 static json_t *matched(const char *text, const PCRE2_SIZE *places, uint32_t groups) {
   uint32_t first = groups > 0, last = groups > 0 ? groups : 0;
   for (uint32_t g = first; g <= last; g++) {
@@ -194,7 +195,7 @@ static int find_all(const pcre2_code *code, const json_t *text, pcre2_match_data
     if (number < 0) return number;
     if (!ch_template_spend(w->scope, CH_TEMPLATE_ELEMENT_BYTES, w->error)) return PCRE2_ERROR_CALLOUT;
     if (json_array_append_new(list, matched(bytes, places, groups)) != 0) return PCRE2_ERROR_NOMEMORY;
-    /* \K may put the beginning of a match after its end. */
+    /* \K can put the beginning of a match after its end */
     options = PCRE2_NO_UTF_CHECK | (places[0] >= places[1] ? PCRE2_NOTEMPTY_ATSTART : 0);
     if (places[1] < at) return 0;
     at = places[1];

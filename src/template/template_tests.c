@@ -14,8 +14,7 @@ bool ch_template_knows_test(const char *name) {
   return name && ch_in_list(name, ch_template_tests);
 }
 
-/* Returns 1 if the value has an answer among the words of `name`, 0 if not, -1 if the test is not about
-   types. */
+/* Returns the result of a test about the type of a value, 0 or 1; -1 if `name` is another kind of test. */
 static int test_type(const char *name, const json_t *value) {
   bool undefined = value == ch_template_undefined(), string = json_is_string(value),
        array = json_is_array(value);
@@ -67,7 +66,7 @@ static int test_order(const ch_template_call *c, const json_t *other) {
   return (equal && order == 0) || (kind == 'l' ? order < 0 : order > 0);
 }
 
-/* Tests value in other, like the operator. */
+/* Returns the result of the test `in`, like the operator. */
 static int test_in(const ch_template_call *c, const json_t *other) {
   if (json_is_string(other) && json_is_string(c->self))
     return strstr(json_string_value(other), json_string_value(c->self)) != NULL;
@@ -79,7 +78,7 @@ static int test_in(const ch_template_call *c, const json_t *other) {
   return 0;
 }
 
-/* Returns 1 if the filter of that name, "lower" or "upper", does not change the text. */
+/* Returns 1 if the filter with the test's name, "lower" or "upper", does not change the text. */
 static int test_case(const ch_template_call *c) {
   if (!json_is_string(c->self)) return wrong(c, "needs a text");
   json_t *changed = ch_template_apply_call(c);

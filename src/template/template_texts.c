@@ -1,4 +1,4 @@
-/* Methods and filters of texts, under the names that Python and Jinja give them. */
+/* Methods and filters of texts, with Python's and Jinja's names. */
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
@@ -47,7 +47,7 @@ static json_t *put_piece(const call *c, json_t *list, const char *from, size_t s
   return NULL;
 }
 
-/* Splits at runs of white space, without empty pieces. After `left` pieces the rest is one. */
+/* Splits at runs of white space, without empty pieces. After `left` pieces, the rest is one piece. */
 static json_t *split_words(const call *c, json_int_t left) {
   const unsigned char *p = (const unsigned char *)json_string_value(c->self);
   const unsigned char *end = p + json_string_length(c->self), *word = NULL;
@@ -78,7 +78,7 @@ static json_t *split(const call *c) {
   return list ? put_piece(c, list, at, strlen(at)) : NULL;
 }
 
-/* Returns a text in reverse, so that strstr finds its last place first. NULL if out of memory. */
+/* Returns a reversed copy of a text, in which strstr finds the last place first. NULL if out of memory. */
 static char *reversed(const char *text) {
   size_t size = strlen(text);
   char *copy = malloc(size + 1);
@@ -87,7 +87,7 @@ static char *reversed(const char *text) {
   return copy;
 }
 
-/* Sets *at to the first or the last place of `piece`, or to NULL if there is none. False: out of memory. */
+/* Sets *at to the first or the last place of `piece`, or to NULL if there is none. Returns false if out of memory. */
 static bool find_place(const char *text, const char *piece, bool from_end, const char **at) {
   *at = from_end ? NULL : strstr(text, piece);
   if (!from_end) return true;
@@ -112,7 +112,7 @@ static json_t *turn_around(json_t *list) {
   return turned;
 }
 
-/* Like split, but separators are searched and counted from the end. */
+/* Splits a text at separators that are searched and counted from the end. */
 static json_t *split_right(const call *c) {
   const json_t *most = ch_template_argument(c, 1, "maxsplit"), *between = ch_template_argument(c, 0, "sep");
   bool counted = json_is_integer(most) && json_integer_value(most) >= 0;
@@ -180,8 +180,7 @@ static json_t *replace(const call *c) {
   return NULL;
 }
 
-/* has_case returns true for letters with case (Unicode's Cased); is_passed_over for characters between them
-   that do not end a word (Case_Ignorable). */
+/* Returns true for letters with case (Unicode's Cased). */
 static bool has_case(uint32_t code) {
   utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)code);
   return category == UTF8PROC_CATEGORY_LU || category == UTF8PROC_CATEGORY_LL ||
@@ -189,6 +188,7 @@ static bool has_case(uint32_t code) {
          utf8proc_islower((utf8proc_int32_t)code);
 }
 
+/* Returns true for characters that do not end a word between letters with case (Unicode's Case_Ignorable). */
 static bool is_passed_over(uint32_t code) {
   static const uint32_t marks[] = {'\'',   '.',    ':',    0xb7,   0x387,  0x55f,  0x5f4,  0x2018, 0x2019,
                                    0x2024, 0x2027, 0xfe13, 0xfe52, 0xfe55, 0xff07, 0xff0e, 0xff1a};
@@ -200,8 +200,8 @@ static bool is_passed_over(uint32_t code) {
          category == UTF8PROC_CATEGORY_SK;
 }
 
-/* Returns true when a sigma ends its word, and has another small letter therefore: a letter with case is
-   before it, and none after. */
+/* Returns true if a sigma ends its word, so that its lower case is another letter: a letter with case precedes it and
+   none follows. */
 static bool ends_word(const unsigned char *text, const unsigned char *sigma, const unsigned char *after,
                       const unsigned char *end) {
   uint32_t code = 0;
@@ -222,7 +222,8 @@ static bool ends_word(const unsigned char *text, const unsigned char *sigma, con
   return before;
 }
 
-/* Converts the text: `upper` from the second character on, `upper_first` for the first. */
+/* Converts the text to upper case if `upper`, else to lower case; the first character to title or upper case if
+   `upper_first`. */
 static json_t *change_case(const call *c, bool upper_first, bool upper) {
   const unsigned char *p = (const unsigned char *)json_string_value(c->self);
   const unsigned char *start = p, *end = p + json_string_length(c->self);
@@ -238,7 +239,7 @@ static json_t *change_case(const call *c, bool upper_first, bool upper) {
       changed = upper ? utf8proc_toupper(changed) : utf8proc_tolower(changed);
     if (code == 0x3a3 && changed == 0x3c3 && ends_word(start, p, p + length, end)) changed = 0x3c2;
     ch_text_put(&text, (const char *)out, ch_utf8_encode((uint32_t)changed, out));
-    /* The one letter that becomes two: a capital I with a dot keeps the dot. */
+    /* a capital I with a dot becomes two characters, because it keeps the dot */
     if (code == 0x130 && changed != 0x130) ch_text_puts(&text, "\xcc\x87");
     p += length ? length : 1;
   }
@@ -265,7 +266,7 @@ static json_t *title(const call *c) {
   return ch_template_finish(c, &text);
 }
 
-/* Indents every line but the first, and no empty ones. */
+/* Indents every line except the first and empty ones. */
 static json_t *indent(const call *c) {
   const json_t *width = ch_template_argument(c, 0, "width"), *first = ch_template_argument(c, 1, "first"),
                *blank = ch_template_argument(c, 2, "blank");
@@ -304,7 +305,7 @@ static json_t *escape(const call *c) {
   return ch_template_finish(c, &text);
 }
 
-/* --- looking -------------------------------------------------------------------------------------------- */
+/* --- searching ------------------------------------------------------------------------------------------ */
 
 static bool begins_with(const json_t *text, const json_t *piece, bool at_start) {
   size_t size = json_string_length(text), length = json_string_length(piece);
@@ -313,7 +314,7 @@ static bool begins_with(const json_t *text, const json_t *piece, bool at_start) 
          memcmp(at_start ? from : from + size - length, json_string_value(piece), length) == 0;
 }
 
-/* Returns true if the text begins or ends with a text, or with one of several. */
+/* Returns true if the text begins or ends with a given text, or with one of several. */
 static json_t *begins_or_ends(const call *c, bool at_start) {
   const json_t *piece = ch_template_argument(c, 0, "prefix");
   bool holds = begins_with(c->self, piece, at_start);
@@ -331,7 +332,7 @@ static json_t *remove_end(const call *c, bool at_start) {
   return json_stringn(json_string_value(c->self) + (at_start ? length : 0), size - length);
 }
 
-/* Returns the place of a piece in characters; without it -1, or an error for `index`. */
+/* Returns the offset of a piece in characters. Without the piece, returns -1, or fails if `required`. */
 static json_t *find(const call *c, bool from_end, bool required) {
   const char *piece = ch_template_text_argument(c, 0, "sub"), *text = json_string_value(c->self);
   const char *found;
@@ -351,7 +352,7 @@ static json_t *count_pieces(const call *c) {
   return json_integer(count);
 }
 
-/* Returns true if there are characters and all are of the kind in the method's name. */
+/* Returns true if the text is not empty and all characters are of the kind in the method's name. */
 static json_t *all_are(const call *c) {
   const unsigned char *p = (const unsigned char *)json_string_value(c->self),
                       *end = p + json_string_length(c->self);
@@ -369,7 +370,7 @@ static json_t *all_are(const call *c) {
   return json_boolean(all);
 }
 
-/* Returns true if there are letters with case, and all of them are in that one. */
+/* Returns true if the text has letters with case and all of them have the given case. */
 static json_t *is_in_case(const call *c, bool upper) {
   const unsigned char *p = (const unsigned char *)json_string_value(c->self),
                       *end = p + json_string_length(c->self);
@@ -395,7 +396,7 @@ static json_t *join_by(const call *c) {
   return ch_template_apply(c->scope, "join", (json_t *)(uintptr_t)list, &self, 1, c->error);
 }
 
-/* Reads a text as a Python literal. A list's element occupies at least two bytes of the text. */
+/* Parses a text as a Python literal. An element of a list has at least two bytes of text. */
 static json_t *literal(const call *c) {
   size_t size = json_string_length(c->self);
   if (!ch_template_spend(c->scope, size * (CH_TEMPLATE_ELEMENT_BYTES / 2), c->error)) return NULL;

@@ -1,4 +1,4 @@
-/* Reads the words and signs of templates; reports what is wrong where. */
+/* Reads the words and signs of templates, and reports errors with their place. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

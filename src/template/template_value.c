@@ -1,4 +1,4 @@
-/* Values of templates as Python sees them: truth, equality, order, str(), repr(), json.dumps(). */
+/* Values of templates with Python's semantics: truth, equality, order, str(), repr(), json.dumps(). */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 #include "template/template_private.h"
 
 json_t *ch_template_undefined(void) {
-  static const json_t undefined = {.type = JSON_NULL,
-                                   .refcount = (size_t)-1}; /* as jansson's own json_null() */
+  /* like jansson's json_null() */
+  static const json_t undefined = {.type = JSON_NULL, .refcount = (size_t)-1};
   return (json_t *)(uintptr_t)&undefined;
 }
 
@@ -24,7 +24,7 @@ bool ch_template_is_callable(const json_t *value) {
   return json_is_true(value) && value != json_true();
 }
 
-/* A byte that begins the keys of whole numbers. */
+/* The byte that begins the keys of integers. */
 static const char whole_key = 1;
 
 const char *ch_template_key(const json_t *value, char buffer[CH_TEMPLATE_KEY]) {
@@ -66,7 +66,7 @@ static double number_of(const json_t *value) {
   return json_is_boolean(value) ? json_is_true(value) : json_number_value(value);
 }
 
-/* Compares recursively. The limits for values bound the depth. */
+/* The limits for values bound the recursion. */
 bool ch_template_equal(const json_t *a, const json_t *b) {
   if (json_is_integer(a) && json_is_integer(b)) return json_integer_value(a) == json_integer_value(b);
   if (is_numeric(a) && is_numeric(b)) return number_of(a) == number_of(b);
@@ -91,7 +91,7 @@ bool ch_template_equal(const json_t *a, const json_t *b) {
 
 /* --- Python's repr -------------------------------------------------------------------------------------- */
 
-/* Returns true for what str.isprintable accepts. */
+/* Returns true for characters that str.isprintable accepts. */
 static bool is_printable(uint32_t code) {
   switch (utf8proc_category((utf8proc_int32_t)code)) {
   case UTF8PROC_CATEGORY_CC:
@@ -218,7 +218,7 @@ static bool put_json(ch_text *text, const json_t *value, const ch_template_json 
 static bool put_json_object(ch_text *text, json_t *object, const ch_template_json *how, int depth) {
   size_t count = json_object_size(object), n = 0;
   const char *key;
-  json_t *field, *list = json_array(); /* the keys in the order of the text */
+  json_t *field, *list = json_array(); /* the keys, in the order of the written text */
   if (!list) return false;
   json_object_foreach(object, key, field) {
     json_t *name = json_string(key);

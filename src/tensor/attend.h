@@ -15,7 +15,7 @@
 #include "tensor/team.h"
 #include "tensor/tensor.h"
 
-/* Tokens per block. Few queries that share keys have longer blocks, so that the queries are laid out less
+/* Tokens per block. For few queries that share keys, blocks are longer, so that the queries are laid out less
    often. */
 enum { CH_ATTEND_BLOCK = 64, CH_ATTEND_LONG_BLOCK = 128, CH_MAX_STATE_PARTS = 4 };
 
@@ -25,7 +25,7 @@ typedef struct ch_state_view {
   ch_dtype dtype;
   int64_t token_stride;    /* elements between tokens */
   int64_t sequence_stride; /* elements between sequences */
-  int64_t head_stride;     /* elements between key-value heads; 0: side by side */
+  int64_t head_stride;     /* elements between key-value heads; 0: heads are adjacent */
   const int32_t *order;    /* [sequences] [host] places in memory of the sequences; NULL: they are in order */
 } ch_state_view;
 
@@ -38,14 +38,13 @@ static inline int64_t ch_head_stride(const ch_state_view *part, int64_t dim) {
   return part->head_stride > 0 ? part->head_stride : dim;
 }
 
-/* The strides of queries whose heads are not contiguous: elements between heads, and between tokens. Zeros:
-   [heads, dim] per token. */
+/* The strides of queries whose heads are not contiguous. Zeros: [heads, dim] per token. */
 typedef struct ch_head_strides {
-  int64_t head, token;
+  int64_t head, token; /* elements between heads, and between tokens */
 } ch_head_strides;
 
-/* A tile: row t of head g starts at data + g * head_stride + t * stride, in elements of `dtype`. That is the
-   table's own type, or F16 or BF16, which the loop widens as it reads; or a block-quantised type, if the loop
+/* A tile: row t of head g starts at data + g * head_stride + t * stride, in elements of `dtype`. The type is
+   the table's own, or F16 or BF16, which the loop widens as it reads, or a block-quantised type if the loop
    accepts it (takes_blocks). */
 typedef struct ch_tile {
   const void *data;
@@ -61,27 +60,27 @@ typedef struct ch_tile_span {
 struct ch_attend;
 
 /* The keys and values of a span: [heads, count, key_dim] and [heads, count, value_dim]. The last tail_dim
-   elements of the keys may be in `tail`, of the same type as `keys`: those that all heads share are. The
-   number of the other elements is then a multiple of CH_TAIL_UNIT. */
+   elements of the keys may be in `tail`, for example those that all heads share. `tail` has the type of
+   `keys`, and key_dim - tail_dim is then a multiple of CH_TAIL_UNIT. */
 enum { CH_TAIL_UNIT = 16 };
 typedef struct ch_tiles {
   ch_tile keys, tail, values;
-  int64_t tail_dim; /* 0: keys are whole */
+  int64_t tail_dim; /* elements of a key in `tail`; 0: keys are whole */
 } ch_tiles;
 
-/* Produces the tiles of a span; count <= CH_ATTEND_LONG_BLOCK. `scratch` is the thread's own:
-   scratch_elements(args, heads, count) elements of the table's type. The tiles stay valid until the thread's
-   next call. Prefill calls this for one head at a time, decoding for all at once, so that token-major memory
-   is read in order. A producer without scratch returns the memory itself, and the tile continues in memory
-   for the tokens that follow. Called from many threads at once. */
 typedef struct ch_tile_producer {
   const char *name;
+  /* Produces the tiles of a span; count <= CH_ATTEND_LONG_BLOCK. `scratch` is the thread's own. The tiles stay
+     valid until the thread's next call. Prefill calls this for one head at a time, decoding for all at once,
+     so that token-major memory is read in order. A producer without scratch returns the memory itself, and
+     the tile continues in memory for the tokens that follow. Many threads call it at once. */
   void (*produce)(const struct ch_attend *args, const ch_tile_span *span, void *scratch, ch_tiles *tiles);
+  /* Returns the size of `scratch`, in elements of the table's type. */
   int64_t (*scratch_elements)(const struct ch_attend *args, int64_t heads, int64_t count);
 } ch_tile_producer;
 
-/* Maps the rows of a ring to tokens: row r is token r before
-   row `sinks`, token r + newer from there to row `turn` - 1, and token r + older from `turn` on. */
+/* Maps the rows of a ring to tokens. Row r is token r before row `sinks`, token r + newer from there to row
+   `turn` - 1, and token r + older from `turn` on. */
 typedef struct ch_row_places {
   int64_t sinks, turn, newer, older;
 } ch_row_places;
@@ -106,42 +105,42 @@ typedef struct ch_attend {
   const void *q; /* [sequences, queries, heads, key_dim] */
   ch_head_strides q_strides;
   void *out; /* [sequences, queries, heads, value_dim] */
-  void *lse; /* [sequences, heads, queries], saved for the backward pass; or NULL */
+  void *lse; /* [sequences, heads, queries] log-sum-exps, saved for the backward pass; or NULL */
   double scale;
-  /* c: scores are c tanh(scale q k / c), before their bias; 0: none. Not for talking heads */
+  /* c: scores are c tanh(scale q k / c), before their bias; 0: no cap. Talking heads have no cap. */
   double soft_cap;
   const double *slopes; /* ALiBi slopes [heads] or NULL: score += -slope * (past + i - j) */
-  bool causal;          /* query i sees keys 0 … past+i; else all past+queries keys */
-  bool may_round;       /* the factors of products may be rounded to BF16; sums stay in the table's type */
-  int64_t window;       /* query i sees key j only if i - j < window, or if j is a sink; 0: no window */
-  int64_t sinks;        /* with a window: the first `sinks` tokens of a text stay visible */
-  const int32_t *past;  /* [sequences] rows of states before the first query's, or NULL for 0 */
-  /* [sequences] for states in a ring: which tokens their rows are, and the token of the first query. NULL:
-     row r is token r. Masks are of rows, ALiBi's distances of tokens. */
+  bool causal;          /* true: query i sees keys 0 … past+i; false: all past+queries keys */
+  bool may_round;      /* true if factors of products may be rounded to BF16; sums stay in the table's type */
+  int64_t window;      /* query i sees key j only if i - j < window, or if j is a sink; 0: no window */
+  int64_t sinks;       /* first tokens of a text that stay visible in spite of the window */
+  const int32_t *past; /* [sequences] rows of states before the first query's, or NULL for 0 */
+  /* [sequences] tokens of the rows, for states in a ring; NULL: row r is token r. Masks count rows, ALiBi's
+     distances count tokens. */
   const ch_row_places *places;
-  const int32_t *first_token;
+  const int32_t *first_token;    /* [sequences] token of the first query, with `places`; or NULL */
   const int32_t *document_start; /* [sequences, queries] first key each query sees, or NULL for 0 */
-  /* Many queries, forward: only the keys first_key ... end_key - 1 are used (end_key 0: all). If earlier keys
-     were already used, `out` and `lse`, which must be given, continue from what they hold. */
+  /* The keys to use are first_key ... end_key - 1; end_key 0: up to the last. Only the forward pass over many
+     queries reads these. */
   int64_t first_key, end_key;
+  /* true if earlier keys were already used: `out` and `lse`, which must be given, are continued */
   bool continues;
   ch_state_view parts[CH_MAX_STATE_PARTS]; /* may share memory: values that are the first elements of keys */
   const ch_tile_producer *producer;
   const void *context; /* the producer's own, or NULL */
-  /* set by the loop, for the producer: block-quantised states may stay so, if a head is whole blocks */
+  /* true if the producer may return block-quantised tiles; set by the loop. A head must be whole blocks. */
   bool takes_blocks;
   void *scratch; /* ch_kernels.attend_scratch bytes, any alignment and content */
 } ch_attend;
 
-/* Gradients, of the table's type, in the layout of what they are the gradients of. The states must be in
-   memory of that type, and all of them must be of this pass (training): parts[0] and parts[1] are read in
-   place, past is NULL. Nothing is written between heads that are not adjacent. A query that sees no key has
-   output 0, log-sum-exp -infinity and no gradient. Gradients may share memory if all that share it are
-   accumulated. */
+/* Gradients, of the table's type. The states must be of that type too, and all of them must be of this pass
+   (training): parts[0] and parts[1] are read in place, and past is NULL. Nothing is written between heads
+   that are not adjacent. A query that sees no key has output 0, log-sum-exp -infinity and no gradient.
+   Gradients may share memory if all that share it are accumulated. */
 typedef struct ch_attend_gradient {
-  const void *dout; /* as out */
-  void *dq;         /* as q, or NULL */
-  void *dk, *dv;    /* as parts[0] and parts[1], or NULL */
+  const void *dout; /* gradient of `out`, in its layout */
+  void *dq;         /* gradient of q, in its layout; or NULL */
+  void *dk, *dv;    /* gradients of parts[0] and parts[1], in their layouts; or NULL */
   bool accumulate_q, accumulate_k, accumulate_v;
 } ch_attend_gradient;
 

@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-/* Seconds that the threads of this process have run so far, and that they could have run but waited for a
-   processor. */
+/* Times of this process's threads so far, in seconds. `ran` is the time that they ran. `waited` is the time that
+   they were ready to run but waited for a processor. */
 typedef struct ch_waiting {
   double ran, waited;
 } ch_waiting;
@@ -13,8 +13,8 @@ typedef struct ch_waiting {
 /* Sums the running and waiting times of this process's live threads. Returns false if the system does not
    report them. */
 bool ch_read_waiting(ch_waiting *waiting);
-/* Returns true if other programs keep at least half of this machine's processors busy, now and on the mean of
-   the last minute. False where the system does not say. */
+/* Returns true if other programs keep at least half of this machine's processors busy, now and in the mean of
+   the last minute. Returns false if the system does not report it. */
 bool ch_machine_is_busy(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* The gated delta rule (Yang et al. 2024): what one call of its kernels reads and writes.
+/* The gated delta rule (Yang et al. 2024): the arguments of its kernels.
  *
  * A head has a state S [d_k, d_v], which every token first decays and then corrects towards its own value:
  *
@@ -23,28 +23,28 @@ typedef struct ch_delta_rule {
   const void *q, *k;        /* [sequences, length, heads, key_dim] */
   const void *v;            /* [sequences, length, value_heads, value_dim] */
   const void *decay, *beta; /* [sequences, length, value_heads]: log a, b */
-  /* [sequences, length] first token of each one's document; or NULL: token 0 */
+  /* [sequences, length] first token of each token's document, or NULL: every document starts at token 0 */
   const int32_t *document_start;
-  /* The states before the first token, which become those after the last one: of sequence s [value_heads,
-     key_dim, value_dim] at s * state_stride, or order[s] * state_stride, if order [sequences] [host] is not
-     NULL. NULL: they begin at zero and are not saved. Zero is also where tokens_before [sequences] [host] is
-     0. */
+  /* The states before the first token. The call replaces them by the states after the last token. Sequence s
+     has [value_heads, key_dim, value_dim] at s * state_stride, or at order[s] * state_stride. NULL: states
+     begin at zero and are not saved. */
   void *states;
   int64_t state_stride;
-  const int32_t *order;
-  const int32_t *tokens_before;
-  void *out; /* [sequences, length, value_heads, value_dim] */
-  /* For the backward pass, or NULL: the states at the beginning of every chunk but the first [sequences,
-     value_heads, chunks - 1, key_dim, value_dim], and what every token corrects, v_t - (a_t S_{t-1})^T k_t,
-     in the shape of v. */
+  const int32_t *order;         /* [sequences] [host] each sequence's place in `states`; NULL: s */
+  const int32_t *tokens_before; /* [sequences] [host] earlier tokens; 0: the state begins at zero */
+  void *out;                    /* [sequences, length, value_heads, value_dim] */
+  /* Values saved for the backward pass, or NULL. kept_states: the states at the beginning of every chunk but
+     the first [sequences, value_heads, chunks - 1, key_dim, value_dim]. kept_errors: v_t - (a_t S_{t-1})^T k_t
+     [sequences, length, value_heads, value_dim]. */
   void *kept_states, *kept_errors;
   void *scratch; /* ch_kernels.delta_rule_scratch bytes, any alignment and content */
 } ch_delta_rule;
 
-/* Addresses of gradients. Each gradient is overwritten or added to; NULL: not wanted. */
+/* Addresses of gradients. */
 typedef struct ch_delta_rule_gradient {
-  const void *out; /* of the output */
-  void *q, *k, *v, *decay, *beta;
+  const void *out;                /* the output's gradient, which is read */
+  void *q, *k, *v, *decay, *beta; /* gradients to compute; NULL: skipped */
+  /* true adds to the gradient, false overwrites it */
   bool add_q, add_k, add_v, add_decay, add_beta;
 } ch_delta_rule_gradient;
 

@@ -1,5 +1,5 @@
-/* Values into ggml's blocks. Where the format leaves a choice of scales, several are tried and the one is
- * taken whose values come nearest in squares. */
+/* Encodes values into ggml's blocks. Where the format leaves a choice of scales, it tries several and uses the
+ * one with the smallest sum of squared errors. */
 #include <math.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 enum { GROUP = 32, SUPER = 256, HALF_GROUP = 16, TRIALS = 19 };
 
-/* Puts an F16 at p and returns the value it has. */
+/* Stores `value` as F16 at p. Returns the rounded value. */
 static float put_half(float value, unsigned char *p) {
   const ch_kernels *kernels = ch_kernels_best(CH_F32);
   uint16_t half;
@@ -28,8 +28,8 @@ static float trial(int i) {
   return 1 + 0.02f * (float)(i - TRIALS / 2);
 }
 
-/* Returns the scale s for which s * q is nearest to x, with whole q from least to most (-most <= least < 0).
-   The value of largest magnitude sits at the end of the larger range. */
+/* Returns the scale s for which s * q is nearest to x, with whole q from least to most. The value of largest
+   magnitude is mapped to about `least`. */
 static float symmetric_scale(const float *x, int count, int least, int most) {
   float extreme = 0, best = 0, best_gain = -1;
   for (int i = 0; i < count; i++)
@@ -71,7 +71,7 @@ static void shifted_scale(const float *x, int count, int most, float *scale, flo
     float n = (float)count, determinant = n * square - sum_q * sum_q;
     if (determinant <= 0) continue;
     float s = (n * along - sum_q * sum_x) / determinant, m = (sum_q * along - square * sum_x) / determinant;
-    if (m < 0) m = 0, s = along / square; /* through zero */
+    if (m < 0) m = 0, s = along / square; /* without a shift */
     if (s <= 0) continue;
     float error = 0;
     for (int i = 0; i < count; i++) {

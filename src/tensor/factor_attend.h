@@ -17,16 +17,16 @@ typedef struct ch_factor_attend {
   int64_t sequences, queries, heads, dim, k_rank, v_rank;
   const void *q;                 /* [sequences, queries, heads, dim] */
   void *out;                     /* [sequences, queries, heads, dim] */
-  double scale;                  /* of scores, without 1 / R_k */
-  double soft_cap;               /* as ch_attend's */
+  double scale;                  /* factor of scores, without 1 / R_k */
+  double soft_cap;               /* c: scores are c tanh(score / c); 0: no cap */
   const double *slopes;          /* ALiBi slopes [heads], or NULL */
-  int64_t window, sinks;         /* as ch_attend's */
+  int64_t window, sinks;         /* tokens of the window, 0: no window; first tokens that stay visible */
   const void *sink_logits;       /* [heads] of the table's type: one more term e^z in each softmax; or NULL */
   const int32_t *past;           /* [sequences] rows of factors before the first query's */
-  const ch_row_places *places;   /* as ch_attend's, */
-  const int32_t *first_token;    /* or NULL */
+  const ch_row_places *places;   /* [sequences] tokens of a ring's rows, or NULL: row r is token r */
+  const int32_t *first_token;    /* [sequences] token of the first query, with `places`; or NULL */
   const int32_t *document_start; /* [sequences, queries] first token each query sees, or NULL */
-  ch_state_view factor[CH_FACTORS]; /* by token; any type that a cache has */
+  ch_state_view factor[CH_FACTORS]; /* factors of every token, of any type that a cache has */
   void *scratch;                    /* ch_kernels.factor_attend_scratch bytes, any alignment and content */
 } ch_factor_attend;
 

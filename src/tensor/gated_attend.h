@@ -20,8 +20,8 @@
 
 #include "tensor/attend.h"
 
-/* The tokens 0, 1, ... of a sequence by id: group g are token[first[g]] … token[first[g + 1] - 1], of
-   id[g]. */
+/* The tokens 0, 1, ... of a sequence, grouped by id: group g, of id[g], has the tokens token[first[g]] …
+   token[first[g + 1] - 1]. */
 typedef struct ch_id_groups {
   int64_t count;
   const int32_t *id, *first, *token;
@@ -42,9 +42,10 @@ typedef struct ch_gated_attend {
   const double *slopes; /* ALiBi slopes [heads], or NULL */
   const void *kv_b;     /* [heads * (n + v), c] of kv_b_dtype: the table's type, F16 or BF16 */
   ch_dtype kv_b_dtype;
-  const void *gamma, *beta;   /* [heads * (n + v)], or NULL: no norm */
-  ch_state_view latents,      /* may be block-quantised */
-      gates, moments;         /* [c + r] per token; [heads * (n + v)] per id; [2] per token: mean, 1/std */
+  const void *gamma, *beta; /* [heads * (n + v)], or NULL: no norm */
+  /* latents: [c + r] per token, may be block-quantised; gates: [heads * (n + v)] per id; moments: [2] per
+     token, mean and 1/std */
+  ch_state_view latents, gates, moments;
   const ch_id_groups *groups; /* [sequences] */
   void *scratch;              /* ch_kernels.gated_attend_scratch bytes, any alignment and content */
 } ch_gated_attend;

@@ -1,5 +1,5 @@
-/* Multiplies matrices. Chooses for every shape between oneDNN and the library's own kernels, by what was
- * measured (docs/gemm.md), and packs weights of 16 bits for calls that reuse them. */
+/* Multiplies matrices. Chooses for every shape between oneDNN and this library's own kernels, by measurements
+ * (docs/gemm.md), and packs weights of 16 bits for calls that reuse them. */
 #include "tensor/gemm.h"
 
 #include <omp.h>
@@ -13,28 +13,29 @@
 
 /* Up to this many rows of x, a matmul primitive computes y = x W^T faster than sgemm. */
 enum { MATMUL_ROWS = 512 };
-/* A result with at least this many elements (4 MiB) is in no cache when a step adds to it. sgemm passes over
-   it less often than a matmul primitive, if its rows are at least LONG_ROW long; narrow ones from 32 MiB
-   on. */
+/* A result of more than LARGE_RESULT elements (4 MiB) is in no cache when a step adds to it. sgemm passes over
+   it less often than a matmul primitive. If rows are shorter than LONG_ROW, sgemm pays only above
+   LARGE_NARROW_RESULT elements (32 MiB). */
 enum { LARGE_RESULT = 1 << 20, LONG_ROW = 512, LARGE_NARROW_RESULT = 1 << 23 };
-/* Weights of 16 bits are widened this many elements at a time: a panel that stays in the last-level cache. */
+/* Weights of another type are converted this many elements at a time: a panel that stays in the last-level
+   cache. */
 enum { PANEL_ELEMENTS = 1 << 20 };
 /* Products with a changing number of rows are divided into pieces of MOST_PIECE, its half ... down to
    LEAST_PIECE, and a rest. */
 enum { MOST_PIECE = 512, LEAST_PIECE = 64 };
-/* The work between two checks for a stop: at most a second or two on slow processors. Larger products are
-   divided into pieces of whole PIECE_ROWS rows. */
+/* The multiply-adds between two checks for a stop: at most a second or two on slow processors. Larger products
+   are divided into pieces whose rows are a multiple of PIECE_ROWS. */
 enum { PIECE_ROWS = 64 };
 static const double MOST_MULTIPLY_ADDS = 1e11, MOST_MULTIPLY_ADDS_F64 = 1e9;
-/* A trial of fewer threads compares this many results, for matrices of at most MOST_TRIED_BYTES. Larger
-   products use all threads. */
+/* A trial of fewer threads compares at least this many results. Products whose matrices exceed
+   MOST_TRIED_BYTES are not tried and use all threads. */
 enum { ENOUGH_RESULTS = 1 << 12 };
 static const size_t MOST_TRIED_BYTES = (size_t)1 << 28;
 /* The plain product packs blocks of B of this many rows and columns. */
 enum { BLOCK_K = 256, BLOCK_N = 64 };
 
-/* Work memory: packed blocks and rows of small integers, a panel of weights, the panel before rounding,
-   widened factors, columns without gaps. */
+/* Work memory: packed blocks, packed rows of x and rows of small integers (PACKED), a panel of weights, the
+   panel before rounding, widened factors, and columns without gaps. */
 enum { PACKED, PANEL, WIDE_PANEL, WIDE_A, WIDE_B, CLOSE_A, CLOSE_B, COLUMN, SPACES };
 
 typedef struct work_space {
@@ -45,9 +46,9 @@ typedef struct work_space {
 struct ch_gemm {
   const ch_kernels *kernels;
   const ch_team *team;
-  ch_gemm_library *library; /* F32 only */
-  bool by_panels;           /* ch_gemm_by_panels was called */
-  bool rounds;              /* and multiplies BF16 faster than F32 */
+  ch_gemm_library *library; /* NULL for F64 */
+  bool by_panels;           /* true if ch_gemm_by_panels was called */
+  bool rounds;              /* true if the library multiplies BF16 faster than F32 */
   work_space spaces[SPACES];
   ch_gemm_trials trials;
 };
@@ -121,9 +122,9 @@ static ch_status run_plain(ch_gemm *gemm, const ch_gemm_shape *s, const double *
 
 /* --- choosing ------------------------------------------------------------------------------------------- */
 
-/* Returns true if a matmul primitive or sgemm is the faster for this product (docs/gemm.md). In y = x W^T
-   sgemm is slow for few rows and for sums longer than the result is wide, in dW = dy^T x for results with
-   more rows than columns that are not very large; dx = dy W always goes to sgemm. */
+/* Returns true if a matmul primitive is faster than sgemm for this product (docs/gemm.md). In y = x W^T,
+   sgemm is slow for few rows and for sums that are longer than the result is wide. In dW = dy^T x, it is slow
+   for results with more rows than columns that are not very large. dx = dy W always uses sgemm. */
 static bool matmul_is_faster(const ch_gemm_shape *s) {
   if (s->is_rare) return false;
   bool large = s->accumulate && s->m * s->n > (s->n < LONG_ROW ? LARGE_NARROW_RESULT : LARGE_RESULT);
@@ -151,7 +152,7 @@ static ch_status run_with(ch_gemm *gemm, int threads, const ch_gemm_shape *s, co
   return status;
 }
 
-/* A trial's matrices: factors and results. */
+/* A trial's matrices: the factors, and the results with all threads and with fewer. */
 enum { FACTOR_A, FACTOR_B, RESULT, OTHER, TRIED };
 
 static void count_tried(const ch_gemm_shape *s, size_t bytes[TRIED]) {
@@ -165,8 +166,8 @@ static void count_tried(const ch_gemm_shape *s, size_t bytes[TRIED]) {
   bytes[RESULT] = bytes[OTHER] = (size_t)span(s->m, s->n, s->ldc) * sizeof(float);
 }
 
-/* Computes products of the shape by all threads and by the workers, and saves the verdict. Factors are
-   arbitrary: those of a run may hold zeros or few tokens, whose sums are the same in any order. */
+/* Computes products of the shape with all threads and with the workers, and saves the verdict. Factors are
+   arbitrary: a run's own factors may be mostly zeros, whose sums are equal in any order. */
 static ch_status try_workers(ch_gemm *gemm, const ch_gemm_shape *s, ch_gemm_verdict *verdict,
                              ch_error *error) {
   const ch_team *team = gemm->team;
@@ -270,7 +271,7 @@ static ch_status run_product(ch_gemm *gemm, const ch_gemm_shape *s, const void *
   if (s->m <= 0 || s->n <= 0) return CH_OK;
   if (s->rounded && !gemm->rounds) return run_widened(gemm, s, a, b, c, error);
   if (gemm->kernels->dtype == CH_F64) return run_pieces(gemm, s, a, b, c, error);
-  if (s->k <= 0) { /* a sum over nothing */
+  if (s->k <= 0) { /* an empty sum */
     for (int64_t i = 0; i < s->m && !s->accumulate; i++)
       gemm->kernels->fill(gemm->team, s->n, 0, (float *)c + i * s->ldc);
     return CH_OK;
@@ -278,7 +279,7 @@ static ch_status run_product(ch_gemm *gemm, const ch_gemm_shape *s, const void *
   return run_close(gemm, s, a, b, c, error);
 }
 
-/* Multiplies BF16 in F32 where that is faster. The product of two such numbers is exact in F32. */
+/* Multiplies BF16 in F32 where that is faster. The product of two BF16 numbers is exact in F32. */
 static ch_status run_widened(ch_gemm *gemm, const ch_gemm_shape *s, const void *a, const void *b, void *c,
                              ch_error *error) {
   const ch_kernels *kernels = gemm->kernels;
@@ -396,8 +397,8 @@ static ch_status run_panels(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out
   return CH_OK;
 }
 
-/* Multiplies few rows of x. x of BF16 is multiplied directly with weights of BF16 if the processor can do
-   that. Otherwise it is widened, and for block-quantised weights x becomes small integers. */
+/* Multiplies few rows of x. With weights of BF16, it uses gemv_bf16 or gemv_split if the table has them.
+   Otherwise x of BF16 is widened. For block-quantised weights, x becomes small integers. */
 static ch_status run_skinny(ch_gemm *gemm, int64_t rows, int64_t in, const void *x, ch_dtype x_dtype,
                             ch_dtype weight_dtype, int count, const ch_product *products, bool accumulate,
                             ch_error *error) {

@@ -1,4 +1,4 @@
-/* Large matrix products through the GEMM library (oneDNN); docs/gemm.md says what was measured. */
+/* Large matrix products through the GEMM library (oneDNN); docs/gemm.md has the measurements. */
 #ifndef CH_TENSOR_GEMM_H
 #define CH_TENSOR_GEMM_H
 
@@ -9,7 +9,7 @@
    once). Steps after the first with the same shapes allocate nothing. */
 typedef struct ch_gemm ch_gemm;
 
-/* The workers of `team` compute the products. It must outlive the result. */
+/* The workers of `team` compute the products. `team` must outlive *gemm. */
 ch_status ch_gemm_create(const ch_kernels *kernels, const ch_team *team, ch_gemm **gemm, ch_error *error);
 void ch_gemm_free(ch_gemm *gemm);
 
@@ -44,8 +44,8 @@ ch_status ch_gemm_linear(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, c
                          ch_dtype x_dtype, const void *weight, ch_dtype weight_dtype, const void *bias,
                          void *y, bool accumulate, ch_error *error);
 
-/* From now on multiplies a W of BF16 in the same panels in which a W of the table's type is rounded. Both
-   then give the same bits. */
+/* Makes all later calls multiply a W of BF16 in the panels in which a W of the table's type is rounded, so
+   that both give the same bits. */
 void ch_gemm_by_panels(ch_gemm *gemm);
 
 /* Like ch_gemm_linear, for `count` products of one x with weights of one type. If x has few rows, one call
@@ -54,9 +54,9 @@ ch_status ch_gemm_linears(ch_gemm *gemm, int64_t rows, int64_t in, const void *x
                           ch_dtype weight_dtype, int count, const ch_product *products, bool accumulate,
                           ch_error *error);
 
-/* For products whose number of rows changes from call to call, like the tokens of an expert. The rows are
-   divided into pieces of a few sizes, so that the library does not prepare a new product for every call.
-   Computes y = x W^T, and the gradient dW [out, in] (+)= dy^T x. */
+/* Compute y = x W^T, and the gradient dW [out, in] (+)= dy^T x, for a number of rows that changes from call to
+   call, like the tokens of an expert. The rows are divided into pieces of a few sizes, so that the library
+   does not prepare a new product for every call. */
 ch_status ch_gemm_linear_some(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x,
                               ch_dtype x_dtype, const void *weight, ch_dtype weight_dtype, void *y,
                               ch_error *error);

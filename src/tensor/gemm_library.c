@@ -1,4 +1,5 @@
-/* oneDNN behind two calls. Written against its C interface of version 2 (2.2 and later) and of version 3. */
+/* Products by oneDNN. It compiles against oneDNN's C interface of version 2 (2.2 and later) and of version
+ * 3. */
 #include "tensor/gemm_library.h"
 
 #include <stdlib.h>
@@ -9,8 +10,8 @@
 #include "base/memory.h"
 #include "tensor/team.h"
 
-/* Shapes prepared at once; a new one replaces the oldest. A training step needs a few dozen, generation one
-   set per prompt length. */
+/* The number of prepared shapes; a new one replaces the oldest. A training step needs a few dozen, generation
+   one set per prompt length. */
 enum { MOST_PREPARED = 128 };
 /* Memory that must be free for the library's generated code: without it the library crashes. */
 enum { ROOM_FOR_CODE = 32 << 20 };
@@ -27,10 +28,10 @@ struct ch_gemm_library {
   dnnl_engine_t engine;
   dnnl_stream_t stream;
   prepared_product prepared[MOST_PREPARED];
-  int count, next; /* filled places; the one to fill next */
+  int count, next; /* places in use, and the place to fill next */
   void *scratch;
   size_t scratch_bytes;
-  bool has_multiplied; /* by sgemm, whose code is written at its first call */
+  bool has_multiplied; /* true after the first call of sgemm, which generates its code */
 };
 
 static ch_status check(dnnl_status_t status, const ch_gemm_shape *shape, ch_error *error) {
@@ -49,8 +50,7 @@ static ch_status check(dnnl_status_t status, const ch_gemm_shape *shape, ch_erro
 
 /* --- what differs between versions 2 and 3: descriptors are values in one, objects in the other --------- */
 
-/* Versions before 2.6 (Ubuntu 22.04) do not know the layout that kernels->pack_bf16 makes: BF16 is widened
-   there. */
+/* Versions before 2.6 (Ubuntu 22.04) do not know the layout of kernels->pack_bf16. There, BF16 is widened. */
 #define KNOWS_PACKED (DNNL_VERSION_MAJOR > 2 || DNNL_VERSION_MINOR >= 6)
 #if !KNOWS_PACKED
 #define dnnl_BA16a64b2a dnnl_format_tag_undef
@@ -200,9 +200,8 @@ static dnnl_status_t prepare_product(prepared_product *product, matrix_desc desc
    needs. */
 static ch_status find_or_prepare(ch_gemm_library *library, const ch_gemm_shape *shape,
                                  prepared_product **found, ch_error *error) {
-  int threads =
-      ch_team_of(0)
-          .threads; /* those of ch_team_enter: the library divides the work when a primitive is created */
+  /* The threads of ch_team_enter: the library divides the work when a primitive is created. */
+  int threads = ch_team_of(0).threads;
   for (int i = 0; i < library->count; i++) {
     prepared_product *product = &library->prepared[i];
     if (product->threads == threads && ch_gemm_same_shape(&product->shape, shape)) {
@@ -271,7 +270,7 @@ ch_status ch_gemm_library_matmul(ch_gemm_library *library, const ch_gemm_shape *
                                  const void *b, float *c, ch_error *error) {
   prepared_product *product = NULL;
   CH_TRY(find_or_prepare(library, shape, &product, error));
-  /* The interface has writable pointers also for what it only reads. */
+  /* The interface takes writable pointers even to memory that it only reads. */
   dnnl_status_t status = dnnl_memory_set_data_handle(product->a, (void *)(uintptr_t)a);
   if (!status) status = dnnl_memory_set_data_handle(product->b, (void *)(uintptr_t)b);
   if (!status) status = dnnl_memory_set_data_handle(product->c, c);

@@ -11,9 +11,9 @@
 typedef struct ch_gemm_shape {
   int64_t m, n, k, lda, ldb, ldc;
   bool transpose_a, transpose_b, accumulate;
-  bool rounded; /* A and B are BF16; C is F32, as all else here */
-  bool packed;  /* B has the layout of kernels->pack_bf16; ldb and transpose_b are ignored */
-  bool is_rare; /* not worth a separate matmul primitive: uses sgemm */
+  bool rounded; /* true if A and B are BF16; C is F32 */
+  bool packed;  /* true if B has the layout of kernels->pack_bf16; ldb and transpose_b are ignored */
+  bool is_rare; /* true if the shape is not worth a matmul primitive: uses sgemm */
 } ch_gemm_shape;
 
 bool ch_gemm_same_shape(const ch_gemm_shape *x, const ch_gemm_shape *y);

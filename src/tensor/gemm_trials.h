@@ -1,9 +1,9 @@
-/* Finds out if a product of the library has the same bits with fewer threads.
+/* Remembers if a product of the library has the same bits with fewer threads.
  *
- * The library divides a product among threads as it likes: some shapes it divides along the sum, which
+ * The library chooses how it divides a product among threads. It divides some shapes along the sum, which
  * changes the order of additions. A team that has fewer workers for a while (tensor/governor.h) must not
- * change results, so each shape is tried with both numbers of threads, on arbitrary factors. A shape that
- * differs always has all threads. */
+ * change results, so gemm.c tries each shape with both numbers of threads, on arbitrary factors. A shape
+ * whose results differ always uses all threads. */
 #ifndef CH_TENSOR_GEMM_TRIALS_H
 #define CH_TENSOR_GEMM_TRIALS_H
 
@@ -11,8 +11,8 @@
 
 #include "tensor/gemm_library.h"
 
-/* Shapes remembered. An expert's gradients alone have a hundred: one for each number of tokens that is left
-   over. */
+/* Number of shapes that are remembered. The gradients of experts alone have up to a hundred: one for each
+   number of tokens left after the pieces. */
 enum { CH_GEMM_TRIALS = 1 << 11 };
 
 typedef enum ch_gemm_verdict { CH_GEMM_UNTRIED, CH_GEMM_SAME, CH_GEMM_DIFFERS } ch_gemm_verdict;
@@ -23,7 +23,8 @@ typedef struct ch_gemm_trial {
   ch_gemm_verdict verdict;
 } ch_gemm_trial;
 
-/* Shapes that were tried, each at one of a few places that follow from it. Zero-initialised. */
+/* Shapes that were tried, in a hash table: each is at one of a few places that follow from the shape.
+   Zero-initialise it. */
 typedef struct ch_gemm_trials {
   ch_gemm_trial trials[CH_GEMM_TRIALS];
 } ch_gemm_trials;

@@ -1,32 +1,33 @@
-/* Measures which number of workers completes most steps. It reads the clock and the system's queues, never
-   values, so no result depends on it. */
+/* Measures which number of workers completes steps fastest. It reads the clock and the system's queues, never
+ * values, so no result depends on it. */
 #include "tensor/governor.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Seconds. A trial has to last longer than the slices in which the system hands out processors. */
-static const double TRIAL = 0.012;
-static const double DOUBLING = 60;      /* in which the expected time may double: contexts grow */
-static const double DECISION = 0.02;    /* between two looks at the choice in use */
-static const double SHORT_PAUSE = 0.25; /* the first pause when steps are slower than expected, */
-static const double BUSY_PAUSE = 2;     /* and what it grows to while trials change nothing */
-static const double BUSY_START = 1;     /* the first pause where others ran from the start */
-static const double LONG_PAUSE = 2;     /* the first pause when they do not; it doubles up to LONGEST_PAUSE */
-static const double LONGEST_PAUSE = 30;
-static const double LOOK = 0.1;    /* between two looks at how long threads waited for a processor */
-static const double MEMORY = 0.25; /* time over which that is averaged, in seconds of all threads */
+/* Times in seconds. */
+static const double TRIAL = 0.012;   /* length of a trial, longer than the scheduler's time slices */
+static const double DOUBLING = 60;   /* time in which the expected time of a step may double: contexts grow */
+static const double DECISION = 0.02; /* time of steps between two checks of the choice in use */
+static const double SHORT_PAUSE = 0.25; /* first pause between trials if steps are slower than expected */
+static const double BUSY_PAUSE = 2;     /* longest pause if steps are slower than expected */
+static const double BUSY_START = 1;     /* first pause if other programs ran from the start */
+static const double LONG_PAUSE = 2;     /* first pause if steps are as fast as expected */
+static const double LONGEST_PAUSE = 30; /* longest pause if steps are as fast as expected */
+static const double LOOK = 0.1;         /* time between two reads of the threads' waiting times */
+static const double MEMORY = 0.25;      /* time over which waiting is averaged, summed over all threads */
 static const double CLASS_LIMITS[CH_GOVERNOR_CLASSES - 1] = {20e-6, 100e-6, 500e-6, 2.5e-3, 12e-3};
 
 enum { ALL = 0 };
-#define SLOW 0.8         /* a rate below it means that something slows the steps down */
-#define BETTER 1.05      /* how much faster another choice must be, */
-#define MUCH_BETTER 1.25 /* and if no thread waits for a processor: the speed of machines varies */
-#define WAITS 0.45       /* share of the waiting that one other permanent program would cause */
-#define FORGET 0.5       /* share of the old rate in the new average */
-#define WORTH 100    /* after a trial that lost time, the next one waits for this multiple of that time, */
-#define WORTH_FEW 40 /* or for this one if few threads are in use: the obstacle may be gone */
+#define SLOW 0.8    /* rate below which something slows the steps down */
+#define BETTER 1.05 /* factor by which another choice must be faster */
+/* factor by which another choice must be faster if no thread waits for a processor: machines vary in speed */
+#define MUCH_BETTER 1.25
+#define WAITS 0.45   /* share of the waiting that one other permanent program would cause */
+#define FORGET 0.5   /* share of the old rate in the new average */
+#define WORTH 100    /* least pause after a trial that lost time, in multiples of the lost time */
+#define WORTH_FEW 40 /* the multiple if not all threads are in use: the obstacle may be gone */
 
 static const char *wanted_workers(void) {
   return getenv("CROSSHEAD_WORKERS");
@@ -81,8 +82,8 @@ static void learn(ch_governed_class *c, int choice) {
   c->expected = c->taken = 0;
 }
 
-/* Returns true if other programs keep this process's threads from running. Also true where the system does
-   not say. */
+/* Returns true if other programs keep this process's threads from running, or if the system does not report
+   waiting times. Reads them if the last read was `pause` seconds ago. */
 static bool threads_wait(ch_governor *governor, double now, double pause) {
   ch_waiting seen;
   if (now < governor->looked + pause) return governor->waits > governor->much;
@@ -90,7 +91,7 @@ static bool threads_wait(ch_governor *governor, double now, double pause) {
   if (!governor->read_waiting(&seen)) return (governor->waits = 1);
   double waited = seen.waited - governor->seen.waited, time = seen.ran - governor->seen.ran + waited;
   governor->seen = seen;
-  if (waited >= 0 && time > 0) /* else a thread has ended */
+  if (waited >= 0 && time > 0) /* the sums shrink when a thread ends */
     governor->waits += (1 - exp(-time / MEMORY)) * (waited / time - governor->waits);
   return governor->waits > governor->much;
 }
@@ -103,8 +104,8 @@ static void start_trial(const ch_governor *governor, ch_governed_class *c, doubl
   c->next_trial = now;
 }
 
-/* Keeps the trial's choice if it was faster, and schedules the next trial. `lost`: how many seconds longer
-   the trial took than the current choice would have. */
+/* Adopts the trial's choice if it was faster, and schedules the next trial. `lost` is the time in seconds that
+   the trial took longer than the current choice would have. */
 static void end_trial(ch_governed_class *c, double lost, bool undisturbed, double now) {
   bool better = c->rate[c->trial] > (undisturbed ? MUCH_BETTER : BETTER) * c->rate[c->choice];
   bool slow = c->rate[c->choice] < SLOW || c->choice != ALL || better;
@@ -121,12 +122,13 @@ void ch_governor_observe(ch_governor *governor, ch_expected_time *expected, doub
   if (governor->choices == 1) return;
   ch_governed_class *c = &governor->classes[class_of(*expected)];
   float usual = *expected;
-  if (usual == 0 ||
-      (taken < (double)usual && c->trial == c->choice)) /* a trial is measured by what was usual before */
+  /* During a trial, the expected time stays as it was before. Otherwise a step would change its class with the
+     choice. */
+  if (usual == 0 || (taken < (double)usual && c->trial == c->choice))
     *expected = (float)taken;
-  else if (c->trial == ALL) /* else a step would change its class with the choice */
+  else if (c->trial == ALL)
     *expected = usual * (float)(1 + taken / DOUBLING);
-  if (usual == 0) return; /* the first time memory is touched and products are prepared */
+  if (usual == 0) return; /* the first step is slow: it touches memory and prepares products */
   c->expected += (double)usual;
   c->taken += taken;
   if (c->next_trial == 0) {
@@ -141,10 +143,10 @@ void ch_governor_observe(ch_governor *governor, ch_expected_time *expected, doub
   } else if (c->taken >= DECISION) {
     learn(c, c->choice);
     bool slow = c->rate[c->choice] < SLOW, wait = threads_wait(governor, now, slow ? DECISION : LOOK);
-    if (slow && c->was_slow && !c->slow && wait) c->next_trial = now; /* the second look in a row */
+    if (slow && c->was_slow && !c->slow && wait) c->next_trial = now; /* slow at two checks in a row */
     c->was_slow = slow;
-    /* All threads, and none waits for a processor: fewer could only help against what the system does not
-       show. */
+    /* If all threads are in use and none waits for a processor, fewer would only help if the system hides
+       something. */
     double pause = c->choice == ALL && !wait ? LONGEST_PAUSE : 0;
     if (now >= c->next_trial && now >= c->last_trial + pause) start_trial(governor, c, now);
   }

@@ -24,37 +24,39 @@ enum { CH_GOVERNOR_CLASSES = 6, CH_GOVERNOR_CHOICES = 3 };
 /* Steps of about the same length. */
 typedef struct ch_governed_class {
   double rate[CH_GOVERNOR_CHOICES]; /* expected time / time taken, of late; 0: never tried */
-  double expected, taken;           /* of the steps since the last decision, in seconds */
-  double next_trial, interval;      /* when another choice is tried, and the pause between two trials */
-  double last_trial;                /* when it ended; before the first: when steps began */
-  int last;                         /* the choice that was tried last */
-  bool slow; /* when the last trial ended: steps took longer than expected, or not all threads were in use */
-  bool was_slow;     /* at the last look at the choice in use */
-  int choice, trial; /* the choice in use, and the one on trial (the same when there is none) */
+  double expected, taken;      /* expected and real time of the steps since the last decision, in seconds */
+  double next_trial, interval; /* time of the next trial, and the pause between two trials */
+  double last_trial;           /* time at which the last trial ended; before the first: start of the steps */
+  int last;                    /* choice tried last */
+  /* true if, at the end of the last trial, steps took longer than expected or not all threads were in use */
+  bool slow;
+  bool was_slow;     /* true if steps were too slow at the last check of the choice in use */
+  int choice, trial; /* choice in use, and choice on trial (equal if there is no trial) */
 } ch_governed_class;
 
 typedef struct ch_governor {
-  int workers[CH_GOVERNOR_CHOICES]; /* all threads, half of them, one */
-  int choices;
-  bool varied;   /* CROSSHEAD_WORKERS=varied */
-  uint32_t step; /* decides on the next number then */
+  int workers[CH_GOVERNOR_CHOICES]; /* numbers to choose from: all threads, half of them, one */
+  int choices;                      /* entries of `workers` in use */
+  bool varied;                      /* true with CROSSHEAD_WORKERS=varied */
+  uint32_t step;                    /* with `varied`: state of the fixed order of numbers */
   ch_governed_class classes[CH_GOVERNOR_CLASSES];
   bool (*read_waiting)(ch_waiting *waiting);
-  ch_waiting seen; /* its last answer, */
-  double looked;   /* when that was, */
-  double waits;    /* the share of their time that threads waited of late, */
-  /* and the share that shows another program: of n + 1 programs for n processors one waits at any time */
+  ch_waiting seen; /* last result of read_waiting */
+  double looked;   /* time of the last call of read_waiting, in seconds */
+  double waits;    /* recent share of their time that threads waited for a processor */
+  /* share of waiting above which another program is running: of n + 1 programs for n processors one waits at
+     any time */
   double much;
 } ch_governor;
 
 /* The expected length of a step in seconds: the shortest of late. 0 at first. */
 typedef float ch_expected_time;
 
-/* Fails if CROSSHEAD_WORKERS has a value that is not known. */
+/* Fails if CROSSHEAD_WORKERS is set to anything but "all" or "varied". */
 ch_status ch_governor_check(ch_error *error);
-/* busy: start with one worker, and try more soon. If the environment variable CROSSHEAD_WORKERS is "all",
-   there is one choice: all threads. If it is "varied", nothing is measured: the number changes from step to
-   step, from 1 to all threads, in a fixed order. That is for tests: results must not change. */
+/* If `busy`, starts with one worker and soon tries more. If the environment variable CROSSHEAD_WORKERS is
+   "all", there is one choice: all threads. If it is "varied", nothing is measured: the number changes from
+   step to step, from 1 to all threads, in a fixed order. Tests use it: results must not change. */
 void ch_governor_init(ch_governor *governor, int threads, bool busy);
 /* ch_governor_workers returns the number of workers for the next step. ch_governor_observe records its time
    afterwards; `now` is the time at its end, in seconds. */

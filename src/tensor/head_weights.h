@@ -15,13 +15,13 @@
 typedef struct ch_head_weights {
   const ch_team *team;
   int64_t rows, shared, routed, active; /* shared + routed heads; 1 <= active <= routed */
-  const int32_t *chosen;                /* [rows, active], of 0 ... routed - 1 */
+  const int32_t *chosen;                /* [rows, active] heads in 0 ... routed - 1 */
   const void *chosen_weights;           /* [rows, active] */
   const void *shared_logits;            /* [rows, shared]; NULL with fewer than two: u = 1 */
   const void *stage_logits;             /* [rows, 2]; NULL without shared heads */
 } ch_head_weights;
 
-/* Gradients of the three; NULL: not computed. */
+/* Gradients of chosen_weights, shared_logits and stage_logits; NULL: not computed. */
 typedef struct ch_head_weights_gradient {
   void *chosen_weights, *shared_logits, *stage_logits;
   bool accumulate_chosen, accumulate_shared, accumulate_stage;

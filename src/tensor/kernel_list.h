@@ -6,15 +6,16 @@
  *
  * `origin` says which variants have a separate function (kernels/variants.cmake lists the variants):
  *
- *   COMMON           f64, f32, f32_avx2 and f32_avx512; f32_avx512_vnni and f32_avx512_bf16
- *                    inherit that of f32_avx512
- *   OWN_BYTE_DOT     the same, and f32_avx512_vnni and f32_avx512_bf16 have their own,
+ *   COMMON           f64, f32, f32_avx2 and f32_avx512 have one each;
+ *                    f32_avx512_vnni and f32_avx512_bf16 inherit that of f32_avx512
+ *   OWN_BYTE_DOT     as COMMON, but f32_avx512_vnni and f32_avx512_bf16 have their own,
  *                    with dot products of bytes
- *   OWN_BF16_DOT     the same, and f32_avx512_bf16 has its own, with dot products of BF16
- *   ONLY_BF16_DOT    f32_avx512_bf16; NULL in the others
- *   ONLY_SPLIT_BF16  f32_avx512_vnni, which splits BF16 weights into F32; NULL in the others
+ *   OWN_BF16_DOT     as COMMON, but f32_avx512_bf16 has its own, with dot products of BF16
+ *   ONLY_BF16_DOT    only f32_avx512_bf16 has one; NULL in the others
+ *   ONLY_SPLIT_BF16  only f32_avx512_vnni has one, which splits BF16 weights into F32;
+ *                    NULL in the others
  *
- * The header kernels.h says what all functions have in common. */
+ * kernels.h describes what all functions have in common. */
 
 /* --- norms ---------------------------------------------------------------------------------------------- */
 /* y = x / sqrt(mean(x^2) + eps) * weight, row by row. weight [slices, n]: row r uses slice r % slices.
@@ -22,10 +23,10 @@
 CH_KERNEL(COMMON, void, rmsnorm_forward,
           (const ch_team *team, int64_t rows, int64_t n, int64_t slices, const void *x, const void *weight,
            double eps, void *y, void *rstd))
-/* Returns the scratch bytes of kernels in which several threads sum over rows: for sums of n elements in
-   all. */
+/* Returns the scratch bytes of a kernel in which several threads sum over rows; n is the number of sums.
+   "scratch: sums of n" below is sum_scratch(team, n). */
 CH_KERNEL(COMMON, size_t, sum_scratch, (const ch_team *team, int64_t n))
-/* dx [rows, n] (or NULL), dweight [slices, n] (or NULL; accumulate_weight). scratch: sums of slices * n. */
+/* Computes dx [rows, n] (or NULL) and dweight [slices, n] (or NULL). scratch: sums of slices * n. */
 CH_KERNEL(COMMON, void, rmsnorm_backward,
           (const ch_team *team, int64_t rows, int64_t n, int64_t slices, const void *x, const void *weight,
            const void *rstd, const void *dy, void *dx, bool accumulate, void *dweight, bool accumulate_weight,
@@ -40,17 +41,18 @@ CH_KERNEL(COMMON, void, layernorm_backward,
            const void *moments, const void *dy, void *dx, bool accumulate, void *dweight, void *dbias,
            bool accumulate_weight, void *scratch))
 
-/* moments [rows, 2]: mean and 1/sqrt(variance + eps) of every row. */
+/* Computes moments [rows, 2]: mean and 1/sqrt(variance + eps) of every row. */
 CH_KERNEL(COMMON, void, row_moments, (int64_t rows, int64_t n, const void *x, double eps, void *moments))
-/* y = (x - mean) / std * weight + bias with such moments; x may be some columns of their rows. */
+/* y = (x - mean) / std * weight + bias with the moments of row_moments; x may be some columns of the rows that
+   have these moments. */
 CH_KERNEL(COMMON, void, normalise,
           (int64_t rows, int64_t n, const void *x, const void *moments, const void *weight, const void *bias,
            void *y))
 
 /* --- elementwise ---------------------------------------------------------------------------------------- */
-/* y = a + b; y may be a or b */
+/* y = a + b; y may be a or b. */
 CH_KERNEL(COMMON, void, add, (const ch_team *team, int64_t n, const void *a, const void *b, void *y))
-/* y = x or y += x */
+/* y = x or y += x. */
 CH_KERNEL(COMMON, void, copy_or_add,
           (const ch_team *team, int64_t n, const void *x, void *y, bool accumulate))
 CH_KERNEL(COMMON, void, fill, (const ch_team *team, int64_t n, double value, void *y))
@@ -74,13 +76,13 @@ CH_KERNEL(COMMON, void, swiglu_backward,
 CH_KERNEL(COMMON, void, gelu_forward, (const ch_team *team, int64_t n, const void *x, void *y))
 CH_KERNEL(COMMON, void, gelu_backward,
           (const ch_team *team, int64_t n, const void *x, const void *dy, void *dx, bool accumulate))
-/* A soft cap, y = cap tanh(x / cap) (y may be x); backward reads the y of forward. */
+/* The soft cap y = cap tanh(x / cap); y may be x. backward reads the y of forward. */
 CH_KERNEL(COMMON, void, soft_cap_forward,
           (const ch_team *team, int64_t n, double cap, const void *x, void *y))
 CH_KERNEL(COMMON, void, soft_cap_backward,
           (const ch_team *team, int64_t n, double cap, const void *y, const void *dy, void *dx,
            bool accumulate))
-/* GELU's approximation with a tanh. */
+/* y = x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2, the tanh approximation of GELU. */
 CH_KERNEL(COMMON, void, gelu_tanh_forward, (const ch_team *team, int64_t n, const void *x, void *y))
 CH_KERNEL(COMMON, void, gelu_tanh_backward,
           (const ch_team *team, int64_t n, const void *x, const void *dy, void *dx, bool accumulate))
@@ -108,7 +110,7 @@ CH_KERNEL(COMMON, void, sigmoid_gate_backward,
 CH_KERNEL(COMMON, void, subtract_scaled_forward,
           (const ch_team *team, int64_t rows, int64_t groups, int64_t width, const void *a, const void *b,
            const void *lambda, bool single, void *y))
-/* db (or NULL) and dlambda (or NULL); da is dy. scratch: sums of all lambdas. */
+/* Computes db (or NULL) and dlambda (or NULL); da is dy. scratch: sums of all lambdas. */
 CH_KERNEL(COMMON, void, subtract_scaled_backward,
           (const ch_team *team, int64_t rows, int64_t groups, int64_t width, const void *b,
            const void *lambda, bool single, const void *dy, void *db, bool accumulate, void *dlambda,
@@ -140,7 +142,7 @@ CH_KERNEL(COMMON, void, head_mix_gradient,
 CH_KERNEL(COMMON, void, copy_heads,
           (const ch_team *team, int64_t rows, int64_t heads, int64_t width, const ch_head_slices *from,
            ch_dtype dtype, const ch_head_slices *to, bool accumulate))
-/* Writes the sum over heads of such slices to row r's slice of to->data, or adds it. */
+/* Writes or adds the sum over heads of every row's slices to that row's slice of to->data. */
 CH_KERNEL(COMMON, void, sum_heads,
           (const ch_team *team, int64_t rows, int64_t heads, int64_t width, const ch_head_slices *from,
            const ch_head_slices *to, bool accumulate))
@@ -173,8 +175,8 @@ CH_KERNEL(COMMON, void, factor_product_backward,
 CH_KERNEL(COMMON, void, combine_forward,
           (const ch_team *team, int64_t n, int64_t atoms, const void *coefficients, const void *x,
            ch_dtype dtype, void *y))
-/* dx [atoms, n] (or NULL) and dcoefficients [atoms] (or NULL) in one pass over dy [n]. scratch: sums of
-   atoms. */
+/* Computes dx [atoms, n] (or NULL) and dcoefficients [atoms] (or NULL) in one pass over dy [n]. scratch: sums
+   of atoms. */
 CH_KERNEL(COMMON, void, combine_backward,
           (const ch_team *team, int64_t n, int64_t atoms, const void *coefficients, const void *x,
            const void *dy, void *dx, bool accumulate, void *dcoefficients, bool accumulate_coefficients,
@@ -197,7 +199,8 @@ CH_KERNEL(COMMON, void, column_squares,
 CH_KERNEL(COMMON, void, rope,
           (const ch_team *team, int64_t rows, int64_t heads, int64_t head_dim, int64_t rotary, bool leading,
            bool interleaved, bool inverse, const void *table, const void *x, void *y, bool accumulate))
-/* Computes such a table [rows, rotary] from positions [rows] and inverse frequencies [rotary/2] (double). */
+/* Computes the table [rows, rotary] of `rope` from positions [rows] and the angles per position [rotary/2]
+   (double). */
 CH_KERNEL(COMMON, void, rope_table,
           (const ch_team *team, int64_t rows, int64_t rotary, const int32_t *positions,
            const double *frequencies, void *table))
@@ -284,19 +287,21 @@ CH_KERNEL(COMMON, void, tile_product,
 
 /* --- mixture of experts --------------------------------------------------------------------------------- */
 /* Chooses experts [rows, active]: those with the largest logits [rows, experts], best first, the first of
-   equals. With bias [experts] (or NULL) those with the largest softmax(logits) + bias. */
+   equals. With bias [experts] (or NULL), those with the largest score + bias; scores are the softmax or the
+   sigmoid of the logits, by the rule. With groups, only experts of the best groups are chosen. */
 CH_KERNEL(COMMON, void, choose_experts,
           (const ch_team *team, int64_t rows, const ch_routing_rule *rule, const void *logits,
            const void *bias, int32_t *chosen))
-/* Adds the number of choices [n] of expert e to load[e] (host, [experts]). */
+/* Adds to load[e] (host, [experts]) the number of times that expert e occurs in chosen [n]. */
 CH_KERNEL(COMMON, void, count_choices, (int64_t n, const int32_t *chosen, int64_t *load))
 /* Sorts the choices [n] by expert, and those of an expert by token; choice i is one of token i / active.
-   first [experts + 1] (host): the place of each expert's first choice; choice, token [n]: the choice and the
-   token at each place; place [n]: the place of each choice. */
+   first [experts + 1] (host) receives the place of each expert's first choice, and n. choice, token [n]
+   receive the choice and the token at each place, place [n] the place of each choice. */
 CH_KERNEL(COMMON, void, sort_choices,
           (int64_t n, int64_t active, int64_t experts, const int32_t *chosen, int64_t *first, int32_t *choice,
            int32_t *token, int32_t *place))
-/* pull [sequences, experts] = unit times the number of a sequence's choices [sequences, n] of an expert. */
+/* pull [sequences, experts] = unit times the number of times that a sequence chose an expert; chosen
+   [sequences, n]. */
 CH_KERNEL(COMMON, void, balance_pulls,
           (int64_t sequences, int64_t n, int64_t experts, double unit, const int32_t *chosen, void *pull))
 /* Computes the weights [rows, active] of the chosen experts by the rule. */
@@ -318,9 +323,9 @@ CH_KERNEL(COMMON, void, swiglu_rows_forward,
 CH_KERNEL(COMMON, void, swiglu_rows_backward,
           (const ch_team *team, int64_t rows, int64_t n, const void *gate, const void *up, const void *scale,
            const void *dy, void *dgate, void *dup, void *dscale))
-/* y[r, :] = scale[r] g s(alpha g) (u + 1), where g = min(gate, limit), u = up between -limit and limit, s the
-   sigmoid; scale NULL: 1. The gradients, of which any may be NULL; dgate and dup [rows, n] may be gate and up
-   themselves, dscale [rows] is overwritten. */
+/* y[r, :] = scale[r] g s(alpha g) (u + 1), where g = min(gate, limit), u = up clamped to -limit … limit, s the
+   sigmoid; scale NULL: 1. backward computes the gradients that are not NULL. dgate and dup [rows, n] may be
+   gate and up themselves, and dscale [rows] is overwritten. */
 CH_KERNEL(COMMON, void, clamped_swiglu_forward,
           (const ch_team *team, int64_t rows, int64_t n, double alpha, double limit, const void *gate,
            const void *up, const void *scale, void *y))
@@ -339,25 +344,27 @@ CH_KERNEL(OWN_BF16_DOT, void, attend_backward, (const ch_attend *args, const ch_
 /* Returns the bytes at args->scratch, for all threads. They depend neither on what the pointers in args point
    to, nor on whether `past` and `document_start` are NULL. */
 CH_KERNEL(OWN_BF16_DOT, size_t, attend_scratch, (const ch_attend *args, bool backward))
-/* Adds sinks [count] to a softmax after attend_forward with args->lse; head h has the one at h mod count. out
-   and lse become those of a softmax with one more term, e^sink, whose value is zero. After attend_backward of
-   these, computes the gradient of the sinks; dout has the layout of args->out. */
+/* Adds sinks [count] to a softmax after attend_forward with args->lse; head h uses sink h mod count. out and
+   lse become those of a softmax with one more term, e^sink, whose value is zero. attend_sinks_backward
+   computes the gradient of the sinks from that out and lse; dout has the layout of args->out. */
 CH_KERNEL(COMMON, void, attend_sinks, (const ch_attend *args, int64_t count, const void *sinks))
 CH_KERNEL(COMMON, void, attend_sinks_backward,
           (const ch_attend *args, const void *dout, int64_t count, const void *sinks, void *dsinks,
            bool accumulate))
-/* Talking heads: kv_heads = heads, and all heads of a block of queries at a time. */
+/* Talking heads; kv_heads = heads. All heads of a block of queries are computed together. */
 CH_KERNEL(COMMON, void, talking_forward, (const ch_attend *args, const ch_head_mixes *mixes))
 CH_KERNEL(COMMON, void, talking_backward,
           (const ch_attend *args, const ch_attend_gradient *gradient, const ch_head_mixes *mixes,
            const ch_head_mixes_gradient *mixes_gradient))
 CH_KERNEL(COMMON, size_t, talking_scratch, (const ch_attend *args, bool backward))
 
-/* Attention over gated latents (tensor/gated_attend.h), and its bytes at args->scratch. */
+/* Attention over gated latents (tensor/gated_attend.h). gated_attend_scratch returns the bytes at
+   args->scratch. */
 CH_KERNEL(COMMON, void, gated_attend, (const ch_gated_attend *args))
 CH_KERNEL(COMMON, size_t, gated_attend_scratch, (const ch_gated_attend *args))
 
-/* Attention over factors of keys and values (tensor/factor_attend.h), and its bytes at args->scratch. */
+/* Attention over factors of keys and values (tensor/factor_attend.h). factor_attend_scratch returns the bytes
+   at args->scratch. */
 CH_KERNEL(COMMON, void, factor_attend, (const ch_factor_attend *args))
 CH_KERNEL(COMMON, size_t, factor_attend_scratch, (const ch_factor_attend *args))
 
@@ -365,7 +372,8 @@ CH_KERNEL(COMMON, size_t, factor_attend_scratch, (const ch_factor_attend *args))
 CH_KERNEL(COMMON, void, delta_rule_forward, (const ch_delta_rule *args))
 CH_KERNEL(COMMON, void, delta_rule_backward,
           (const ch_delta_rule *args, const ch_delta_rule_gradient *gradient))
-/* Returns the bytes at args->scratch, for all threads, whatever the pointers in args point to. */
+/* Returns the bytes at args->scratch, for all threads. They do not depend on what the pointers in args point
+   to. */
 CH_KERNEL(COMMON, size_t, delta_rule_scratch, (const ch_delta_rule *args, bool backward))
 /* Short convolutions (tensor/short_conv.h). short_conv_keep saves the last rows of x as states for the next
    pass. */
@@ -398,7 +406,8 @@ CH_KERNEL(COMMON, void, sigmoid_backward,
 
 /* --- optimizer ------------------------------------------------------------------------------------------ */
 /* One AdamW step on n values: g = grad * grad_scale; m, v updated; weight -= lr*(m^/(sqrt(v^)+eps) +
-   decay*weight) with bias corrections 1/(1-beta1^t), 1/(1-beta2^t) passed as correction1/2. */
+   decay*weight). The caller passes the bias corrections: correction1 is 1/(1-beta1^t), correction2 is
+   1/(1-beta2^t). */
 CH_KERNEL(COMMON, void, adamw,
           (const ch_team *team, int64_t n, void *weight, const void *grad, void *m, void *v,
            double grad_scale, double lr, double beta1, double beta2, double eps, double decay,
@@ -434,8 +443,8 @@ CH_KERNEL(COMMON, void, unpack_states,
           (int64_t rows, int64_t n, const void *blocks, int64_t stride, ch_dtype from, void *y))
 
 /* --- limits, for bench/limits.h; one thread ------------------------------------------------------------- */
-/* Does only multiply-adds in registers. *flops receives their number, two per multiply-add. The result
-   depends on all of them and on the seed. */
+/* Does only multiply-adds in registers. *flops receives the number of operations, two per multiply-add. The
+   result depends on all of them and on the seed. */
 CH_KERNEL(COMMON, double, fma_loop, (int64_t rounds, double seed, double *flops))
 /* Reads n reals; returns their sum. */
 CH_KERNEL(COMMON, double, read_loop, (int64_t n, const void *x))

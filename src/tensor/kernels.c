@@ -1,4 +1,4 @@
-/* Choosing a kernel table: what was built, what this processor runs, what CROSSHEAD_ISA allows. */
+/* Chooses a kernel table among those of this build that the processor runs and CROSSHEAD_ISA allows. */
 #include "tensor/kernels.h"
 
 #include <stdio.h>
@@ -19,8 +19,8 @@ extern const ch_kernels ch_kernel_table_f32_avx512;
 extern const ch_kernels ch_kernel_table_f32_avx512_vnni;
 extern const ch_kernels ch_kernel_table_f32_avx512_bf16;
 
-/* Returns true if the processor has AVX2 and FMA and the operating system saves their registers. Every such
-   processor has the rest of x86-64-v3 that compilers use (F16C, BMI, LZCNT, MOVBE). */
+/* Returns true if the processor has AVX2, FMA and BMI and the operating system saves their registers. Every
+   such processor has the rest of x86-64-v3 that compilers use (F16C, LZCNT, MOVBE). */
 static bool have_avx2(void) {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
          __builtin_cpu_supports("bmi2");
@@ -44,7 +44,7 @@ static bool have_avx512_bf16(void) {
 /* The F32 tables of this build by instruction set, with the names that CROSSHEAD_ISA knows. */
 typedef struct isa_entry {
   const char *name;
-  const ch_kernels *table; /* NULL: not in this build */
+  const ch_kernels *table; /* NULL if the build has none */
   bool (*is_supported)(void);
 } isa_entry;
 
@@ -69,9 +69,9 @@ const ch_kernels *ch_kernels_for(ch_dtype dtype, ch_isa isa) {
   return isas[isa].table && isas[isa].is_supported() ? isas[isa].table : NULL;
 }
 
-/* Properties of a processor that its list of instructions does not tell. */
+/* Properties of a processor that do not follow from its instruction sets. */
 typedef struct core_properties {
-  bool has_fast_bf16_dot; /* a BF16 dot instruction does more products per cycle than F32 multiply-adds do */
+  bool has_fast_bf16_dot; /* true if BF16 dot products are faster than F32 multiply-adds */
 } core_properties;
 
 /* Returns the properties of this processor's cores. No CPUID bit says how fast an instruction is, so the
@@ -103,13 +103,13 @@ ch_status ch_kernels_check(ch_error *error) {
       variable, wanted, names);
 }
 
-/* Returns the highest instruction set that the environment variable allows. ch_kernels_check refuses unknown
-   names; here they count as none. */
+/* Returns the highest instruction set that the environment variable allows. An unknown name counts as no name;
+   ch_kernels_check refuses it. */
 static ch_isa isa_limit(void) {
   const char *wanted = getenv(variable);
   for (int isa = 0; wanted && isa < CH_ISA_COUNT; isa++)
     if (strcmp(wanted, isas[isa].name) == 0) return (ch_isa)isa;
-  /* The highest instruction set that pays on this processor. */
+  /* Without a name: the highest instruction set that pays on this processor. */
   const core_properties core = find_core_properties();
   return core.has_fast_bf16_dot ? CH_ISA_AVX512_BF16 : CH_ISA_AVX512_VNNI;
 }

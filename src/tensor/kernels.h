@@ -49,17 +49,16 @@ typedef struct ch_routing_rule {
   int64_t experts, active; /* 1 <= active <= experts <= CH_MAX_EXPERTS */
   bool renormalise;
   double scale;
-  bool sigmoid; /* the sigmoid of each logit replaces the softmax */
-  /* groups > 1: only experts of the best groups are chosen from. A group is as good as its best expert, with
-     sigmoid as the sum of its best two */
+  bool sigmoid; /* true if the sigmoid of each logit replaces the softmax */
+  /* If groups > 1, experts are chosen only from the best active_groups groups. A group's score is its best
+     expert's, or with `sigmoid` the sum of its best two. */
   int64_t groups, active_groups;
 } ch_routing_rule;
 
-/* A slice of every head of every row: row r's head h begins at element r * row + h * head of data (head 0:
-   all heads are the same slice). */
+/* A slice of every head of every row: row r's head h begins at element r * row + h * head of `data`. */
 typedef struct ch_head_slices {
-  const void *data; /* written through where a function says so */
-  int64_t row, head;
+  const void *data;  /* written through where a function says so */
+  int64_t row, head; /* elements between rows and between heads; head 0: all heads share one slice */
 } ch_head_slices;
 
 enum { CH_ROPE_LEVEL = 64, CH_ROPE_LEVELS = 4 };
@@ -67,21 +66,20 @@ enum { CH_ROPE_LEVEL = 64, CH_ROPE_LEVELS = 4 };
 /* States for rotary positions: row t at element t * x_stride, of x_dtype (the table's type, F16 or BF16). */
 typedef struct ch_rope_states {
   int64_t heads, head_dim, rotary;
-  bool leading, interleaved; /* leading: the first dims of a head turn, not the last */
+  bool leading, interleaved; /* leading: the first dims of a head are rotated, not the last */
   const void *levels, *x;
   ch_dtype x_dtype;
   int64_t x_stride;
 } ch_rope_states;
 
 typedef struct ch_kernels {
-  const char *name;              /* "f32 avx512" */
-  ch_dtype dtype;                /* CH_F32 or CH_F64: what `real` is */
-  const ch_value_memory *memory; /* the memory that they read and write */
-  /* It has dot products of bytes, the fastest way to multiply by block-quantised weights, whatever the number
-     of rows. */
+  const char *name;              /* element type and instruction set: "f32 avx512" */
+  ch_dtype dtype;                /* type of `real`: CH_F32 or CH_F64 */
+  const ch_value_memory *memory; /* memory of the values that the kernels read and write */
+  /* true if byte dot products are the fastest way to multiply any number of rows by block-quantised weights */
   bool multiplies_bytes;
 
-  /* The kernels: a pointer to each function of the list, which says what it does. */
+  /* A pointer to each kernel of kernel_list.h. */
 #define CH_KERNEL(origin, result, name, parameters) result(*name) parameters;
 #include "tensor/kernel_list.h"
 } ch_kernels;

@@ -1,6 +1,6 @@
 /* Rows of x as small integers, for products with block-quantised weights: eight bits per value and a scale
- * for every 32. The layout in memory is agreed between quantise_rows and gemv_blocks of one table of kernels;
- * the one here is the plain layout.
+ * for every 32. In each table of kernels, quantise_rows and gemv_blocks use the same memory layout; the one
+ * here is the plain layout.
  *
  * A product of such a row with a block is a sum of products of small integers. Weights come as unsigned bytes
  * w + zero, because the instructions multiply unsigned with signed bytes. `start`, the initial value of the
@@ -13,7 +13,7 @@
 typedef struct ch_quantised_row {
   int8_t *q;      /* [n] x = scale * q */
   int32_t *start; /* [n / 4] -zero * (the sum of four q) */
-  float *scale;   /* [n / 4] of the 32 values, for each of their fours */
+  float *scale;   /* [n / 4] scale of each four values, equal for all fours of 32 values */
   float *sum;     /* [n / 32] scale * (the sum of 32 q) */
 } ch_quantised_row;
 

@@ -1,4 +1,4 @@
-/* Short causal convolutions with SiLU: what one call of their kernels reads and writes. */
+/* Short causal convolutions with SiLU: the arguments of their kernels. */
 #ifndef CH_TENSOR_SHORT_CONV_H
 #define CH_TENSOR_SHORT_CONV_H
 
@@ -14,23 +14,24 @@ typedef struct ch_short_conv {
   int64_t sequences, length, channels, taps; /* taps from 1 to CH_MAX_CONV_TAPS */
   const void *x;                             /* [sequences, length, channels] */
   const void *weight;                        /* [channels, taps], the token itself last; NULL: one tap of 1 */
-  const int32_t *document_start;             /* as ch_delta_rule's */
-  /* The taps - 1 rows of x before the first token, of sequence s at s * state_stride [taps - 1, channels], or
-     at order[s] * state_stride, if order [sequences] [host] is not NULL; NULL: there are none. Of them
-     tokens_before [sequences] [host] are real, the newest ones. */
+  /* [sequences, length] first token of each token's document, or NULL: every document starts at token 0 */
+  const int32_t *document_start;
+  /* The taps - 1 rows of x before the first token. Sequence s has [taps - 1, channels] at s * state_stride, or
+     at order[s] * state_stride. NULL: there are none. */
   void *states;
   int64_t state_stride;
-  const int32_t *order;
+  const int32_t *order; /* [sequences] [host] each sequence's place in `states`; NULL: s */
+  /* [sequences] [host] earlier tokens: as many of a state's rows, the newest ones, are real */
   const int32_t *tokens_before;
-  void *y;
+  void *y;       /* [sequences, length, channels] */
   void *scratch; /* ch_kernels.short_conv_scratch bytes */
 } ch_short_conv;
 
-/* Addresses of gradients. Each gradient is overwritten or added to; NULL: not wanted. */
+/* Addresses of gradients. */
 typedef struct ch_short_conv_gradient {
-  const void *y; /* of the output */
-  void *x, *weight;
-  bool add_x, add_weight;
+  const void *y;          /* the output's gradient, which is read */
+  void *x, *weight;       /* gradients to compute; NULL: skipped */
+  bool add_x, add_weight; /* true adds to the gradient, false overwrites it */
 } ch_short_conv_gradient;
 
 #endif

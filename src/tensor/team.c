@@ -1,4 +1,4 @@
-/* Decides how many threads compute. No other file calls OpenMP for a number of threads. */
+/* Teams of threads: their default size, starting them, and OpenMP's number of threads. */
 #include "tensor/team.h"
 
 #include <omp.h>

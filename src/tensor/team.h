@@ -14,21 +14,21 @@
 struct ch_watch;
 
 typedef struct ch_team {
-  int threads;            /* at least 1 */
-  int workers;            /* 1 ... threads */
-  struct ch_watch *watch; /* may stop what the team computes (tensor/watch.h); or NULL */
+  int threads;            /* threads that work is planned for, at least 1 */
+  int workers;            /* threads that compute now: 1 ... threads */
+  struct ch_watch *watch; /* stops the team's computation on request (tensor/watch.h), or NULL */
 } ch_team;
 
-/* Returns true if the team was stopped. Loops over long tasks then skip the rest: results are
-   incomplete, and the run ends with CH_ERROR_INTERRUPTED. */
+/* Returns true if the team was stopped. Loops over long tasks then skip the rest. The results are incomplete,
+   and the run ends with CH_ERROR_INTERRUPTED. */
 bool ch_team_stops(const ch_team *team);
 
 /* Creates a team of `threads` threads. 0: as many as OpenMP would give the calling thread (OMP_NUM_THREADS,
    else all processors). */
 ch_team ch_team_of(int threads);
 
-/* Starts the team's threads, which OpenMP keeps for the calling thread. CH_ERROR_MEMORY if the system does
-   not give them: OpenMP itself would end the process. */
+/* Starts the team's threads, which OpenMP keeps for the calling thread. Fails with CH_ERROR_MEMORY if the
+   system cannot start them; OpenMP itself would end the process. */
 ch_status ch_team_start(const ch_team *team, ch_error *error);
 
 /* One thread: for kernels that are called by a thread of a parallel region, and for little work. */

@@ -6,8 +6,8 @@
 
 static const struct {
   const char *name;
-  size_t bytes;   /* of a block */
-  int64_t values; /* of a block */
+  size_t bytes;   /* bytes of a block; of a value for types without blocks */
+  int64_t values; /* values in a block */
 } types[CH_DTYPE_COUNT] = {{"F32", 4, 1},    {"F64", 8, 1},      {"F16", 2, 1},     {"BF16", 2, 1},
                            {"I32", 4, 1},    {"I64", 8, 1},      {"U8", 1, 1},      {"Q8_0", 34, 32},
                            {"Q4_0", 18, 32}, {"Q4_K", 144, 256}, {"Q6_K", 210, 256}};

@@ -8,8 +8,9 @@
 
 enum { CH_MAX_RANK = 4 };
 
-/* The last ones are ggml's block-quantised types, for matrices that inference reads: blocks of 32 (or 256)
-   small integers with scales, laid out as in GGUF files. A row of such a matrix is whole blocks. */
+/* CH_Q8_0 and the types after it are ggml's block-quantised types, for matrices that inference reads: blocks
+   of 32 (or 256) small integers with scales, laid out as in GGUF files. A row of such a matrix is whole
+   blocks. */
 typedef enum ch_dtype {
   CH_F32,
   CH_F64,

@@ -1,4 +1,4 @@
-/* Tile producers for states that are keys and values. */
+/* The tile producer for states that are keys and values. */
 #include "tensor/tile_producers.h"
 
 static ch_tile tile_in_place(const ch_state_view *part, const ch_tile_span *span, int64_t dim) {

@@ -1,13 +1,13 @@
-/* Tile producers for states that are keys and values already. */
+/* The tile producer for states that are keys and values. */
 #ifndef CH_TENSOR_TILE_PRODUCERS_H
 #define CH_TENSOR_TILE_PRODUCERS_H
 
 #include "tensor/kernels.h"
 
-/* Keys in parts[0], [token, kv_heads * key_dim]; values in parts[1], [token, kv_heads * value_dim]; each of
-   the table's type, F16 or BF16. The tiles are the memory itself; no scratch. */
+/* Reads keys from parts[0], [token, kv_heads * key_dim], and values from parts[1], [token, kv_heads *
+   value_dim]. Each is of the table's type, F16 or BF16. The tiles are the memory itself; no scratch. */
 extern const ch_tile_producer ch_tile_producer_dense;
-/* For producers without scratch. */
+/* Returns 0: the scratch_elements of producers without scratch. */
 int64_t ch_tile_no_scratch(const ch_attend *args, int64_t heads, int64_t count);
 
 #endif

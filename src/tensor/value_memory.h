@@ -2,9 +2,9 @@
  *
  * Values are what a graph computes with: weights, gradients, activations, states in a cache. Only kernels,
  * products (tensor/gemm.h) and the functions below read or write them; everything else handles their
- * addresses. For kernels that run on the host, the processor that runs this program, that memory is the
- * host's own (ch_host_memory), and `host` says that the program may use values in place. What describes a
- * call is always in the host's memory: ch_attend and the like, numbers of tokens, groups of ids. */
+ * addresses. The host is the processor that runs this program. Kernels that run on it use its own memory
+ * (ch_host_memory), and the program may use values in place. The arguments of a call are always in the host's
+ * memory: ch_attend and similar structs, numbers of tokens, groups of ids. */
 #ifndef CH_TENSOR_VALUE_MEMORY_H
 #define CH_TENSOR_VALUE_MEMORY_H
 
@@ -12,30 +12,32 @@
 #include "tensor/tensor.h"
 
 typedef struct ch_value_memory {
-  bool host;
-  /* Zeroed and aligned to pages; NULL when there is none left. `bytes` of release are those that were
-     allocated. */
+  bool host; /* true if this is the host's memory, whose values the program may use in place */
+  /* Returns zeroed memory aligned to pages, or NULL if out of memory. */
   void *(*allocate)(size_t bytes);
+  /* Frees memory of `allocate`; `bytes` is the size that was allocated. */
   void (*release)(void *memory, size_t bytes);
-  /* Like allocate and release, for memory whose pages are taken only once they are written. */
+  /* Like `allocate`, for memory whose pages are taken only when they are first written. */
   void *(*allocate_sparse)(size_t bytes);
+  /* Like `release`, for memory of `allocate_sparse`. */
   void (*release_sparse)(void *memory, size_t bytes);
   /* Returns true if an address is in this memory. */
   bool (*holds)(const void *address);
-  /* Copies of `bytes` that do not overlap: inside this memory, from the host into it, and from it to the
-     host. */
+  /* Copies inside this memory; the ranges do not overlap. */
   void (*copy)(void *to, const void *from, size_t bytes);
+  /* Copies from the host's memory into this memory. */
   void (*write)(void *to, const void *host, size_t bytes);
+  /* Copies from this memory into the host's. */
   void (*read)(void *host, const void *from, size_t bytes);
 } ch_value_memory;
 
 extern const ch_value_memory ch_host_memory;
 
-/* Tensors for the host to use: those given where their memory is the host's, else copies of them. */
+/* Tensors that the host can read: the given ones if their memory is the host's, else copies of them. */
 typedef struct ch_host_tensors {
   const ch_tensor *tensors; /* [count] */
-  ch_tensor *copies;        /* NULL where the memory is the host's */
-  void *data;
+  ch_tensor *copies;        /* [count] copied tensors; NULL if the memory is the host's */
+  void *data;               /* values of `copies`, or NULL */
 } ch_host_tensors;
 
 /* Copies tensors to host memory. Release them with ch_host_tensors_free; after a failure there is nothing to

@@ -47,8 +47,8 @@ bool ch_matcher_add(ch_matcher *matcher, const char *text, size_t size, int32_t 
     }
     node = child;
   }
-  if (matcher->nodes[node].value < 0)
-    matcher->nodes[node].value = value; /* of equal texts the first counts */
+  /* of equal texts the first counts */
+  if (matcher->nodes[node].value < 0) matcher->nodes[node].value = value;
   matcher->starts[(unsigned char)text[0]] = true;
   return true;
 }

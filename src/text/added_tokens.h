@@ -1,4 +1,4 @@
-/* Added tokens: texts that become one id wherever they occur; they are found before anything else happens. */
+/* Added tokens: texts that become one id wherever they occur. They are found before the rest is encoded. */
 #ifndef CH_TEXT_ADDED_TOKENS_H
 #define CH_TEXT_ADDED_TOKENS_H
 
@@ -11,9 +11,9 @@ typedef struct ch_added_token {
   size_t size;
   int32_t id;
   bool special;        /* omitted from decoded text on request; not recognised in untrusted text */
-  bool normalized;     /* looked for after normalization, in its own normalized form */
-  bool single_word;    /* only if no word character touches it */
-  bool lstrip, rstrip; /* includes the white space next to it */
+  bool normalized;     /* matched in the normalized text, in its normalized form */
+  bool single_word;    /* matches only where no word character touches it */
+  bool lstrip, rstrip; /* a match includes the white space to its left, to its right */
 } ch_added_token;
 
 /* Finds the longest of a set of texts at the leftmost place. Zero-initialise. */
@@ -24,15 +24,15 @@ typedef struct ch_matcher {
 } ch_matcher;
 
 /* Adds a text that maps to `value` (an index of the caller's). An empty text is ignored, and of equal texts
- * the first counts. False: no memory. */
+ * the first counts. False when out of memory. */
 bool ch_matcher_add(ch_matcher *matcher, const char *text, size_t size, int32_t value);
 void ch_matcher_free(ch_matcher *matcher);
 /* Finds the first match in [p, end) and its place; returns its value, or -1 if there is none. */
 int32_t ch_matcher_find(const ch_matcher *matcher, const unsigned char *p, const unsigned char *end,
                         const unsigned char **begin, const unsigned char **stop);
 
-/* Widens a match by its token's rules. `from`: the beginning of the text that is not consumed yet; [text,
-   end): the whole. Returns false if the token may not occur here. */
+/* Widens a match by its token's rules. `from`: the first byte not consumed yet; [text, end): the whole text.
+   Returns false if the token may not occur here. */
 bool ch_added_token_fits(const ch_added_token *token, const unsigned char *text, const unsigned char *from,
                          const unsigned char *end, const unsigned char **begin, const unsigned char **stop);
 

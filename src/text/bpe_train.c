@@ -1,5 +1,5 @@
-/* Training a byte-level BPE vocabulary: pair counts are updated where a merge changes them, a heap
- * with lazy updates gives the most frequent pair. */
+/* Trains a byte-level BPE vocabulary. Pair counts are updated where a merge changes them. A heap with lazy
+ * updates gives the most frequent pair. */
 #include "text/bpe_train.h"
 
 #include <stdbool.h>
@@ -12,26 +12,26 @@
 
 static const uint32_t none = UINT32_MAX;
 
-/* A pair of neighbouring tokens: its count, and its positions at the last search. */
+/* A pair of neighbouring tokens, its count, and the positions where it was seen. */
 typedef struct pair {
   int32_t left, right;
   int64_t count;
   uint32_t *places; /* positions of the left token; outdated ones are skipped */
   uint32_t place_count, place_capacity;
-  bool raised; /* found at new places by the merge in progress */
+  bool raised; /* true if the merge in progress created new places of the pair */
 } pair;
 
 typedef struct heap_entry {
-  int64_t count; /* of the pair when it was put here: never less than now */
+  int64_t count; /* the pair's count when it was pushed: never less than now */
   uint32_t pair;
 } heap_entry;
 
 typedef struct trainer {
-  /* All distinct words one after another, a position for each byte. A merge removes the right token's
+  /* All distinct words one after another, with one position per byte. A merge removes the right token's
      position. */
   int32_t *token;            /* -1: removed */
   uint32_t *next, *previous; /* neighbour within the word, or none */
-  uint32_t *word;            /* which word the position is in */
+  uint32_t *word;            /* index of the position's word */
   const ch_word_counts *words;
   uint32_t positions;
 
@@ -46,14 +46,14 @@ typedef struct trainer {
   heap_entry *heap;
   size_t heap_size, heap_capacity;
 
-  ch_text bytes; /* of all tokens */
+  ch_text bytes; /* the bytes of all tokens */
   struct {
     size_t at, size;
   } * spans; /* by id */
   int32_t token_count;
   int32_t *token_slots; /* hash table of id + 1 by bytes */
   size_t token_mask;
-  bool failed; /* memory ran out */
+  bool failed; /* true when out of memory */
 } trainer;
 
 static bool resize(void *array, size_t count, size_t element) {
@@ -266,7 +266,7 @@ static int by_place(const void *a, const void *b) {
 static void merge_everywhere(trainer *t, uint32_t index, int32_t id) {
   int32_t left = t->pairs[index].left, right = t->pairs[index].right;
   uint32_t *places = t->pairs[index].places, count = t->pairs[index].place_count;
-  t->pairs[index].places = NULL; /* merging may find the pair anew, and move t->pairs */
+  t->pairs[index].places = NULL; /* merging may find the pair again, and may move t->pairs */
   t->pairs[index].place_count = t->pairs[index].place_capacity = 0;
   if (left == right) qsort(places, count, sizeof *places, by_place); /* "aaa" merges from the left */
   for (uint32_t i = 0; i < count && !t->failed; i++) {

@@ -29,11 +29,10 @@ ch_status ch_bpe_find_merges(const ch_word_counts *words, const ch_tokenizer_tra
                              ch_bpe_merges *merges, ch_error *error);
 void ch_bpe_merges_free(ch_bpe_merges *merges);
 
-/* Writes a tokenizer.json of Hugging Face's form. */
+/* Writes a tokenizer.json in Hugging Face's format. */
 ch_status ch_bpe_write(const ch_bpe_merges *merges, const char *end_token, const char *path, ch_error *error);
 
-/* Trains on text files and writes the tokenizer. left_out: for each text, what not to learn from; NULL: all
- * of every text counts. */
+/* Trains on text files and writes the tokenizer. left_out: the spans of each text to skip; NULL: none. */
 ch_status ch_bpe_train(const char *const *paths, size_t count, const ch_text_spans *left_out,
                        const ch_tokenizer_train_settings *settings, const char *out,
                        ch_tokenizer_report *report, ch_error *error);

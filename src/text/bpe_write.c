@@ -8,7 +8,7 @@
 #include "text/byte_level.h"
 #include "base/utf8.h"
 
-/* The pieces by id, spelled in the byte alphabet. */
+/* Pieces by id, spelled in the byte alphabet. Piece i is pool[at[i]] to pool[at[i + 1]]. */
 typedef struct piece_list {
   ch_text pool;
   size_t *at; /* [count + 1] */

@@ -1,4 +1,5 @@
-/* The byte alphabet of byte-level BPE. The gaps are bytes 0-32, 127-160 and 173: 33 + 34 + 1 = 68 of them. */
+/* The byte alphabet of byte-level BPE. The bytes without a printable Latin-1 character are 0-32, 127-160 and
+   173: 33 + 34 + 1 = 68. */
 #include "text/byte_level.h"
 
 uint32_t ch_byte_to_character(unsigned char byte) {

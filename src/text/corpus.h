@@ -1,7 +1,8 @@
 /* Token files: text turned into ids once, memory-mapped for training.
  *
- * The text is cut into documents, each goes whole to training or to validation, its ids are followed by the
- * end token. Documents are concatenated, or packed into windows of one length (text/packing.h). */
+ * The text is cut into documents. Each is used for training or for validation; a long one may be cut in two.
+ * An end token follows each document. Documents are concatenated, or packed into windows of one length
+ * (text/packing.h). */
 #ifndef CH_TEXT_CORPUS_H
 #define CH_TEXT_CORPUS_H
 
@@ -14,12 +15,12 @@
 typedef struct ch_corpus_options {
   ch_document_separator separator;
   double validation; /* share of the text for validation, 0 … 0.5 */
-  /* texts that validate, in place of a share, which must be 0; NULL: none */
+  /* texts that are used whole for validation; `validation` must then be 0. NULL: none */
   const char *const *validation_paths;
   int validation_count;
-  uint64_t seed;       /* of the choice which documents validate */
-  int64_t pack_length; /* 0: concatenate; else windows of this many tokens, best-fit packed */
-  bool begin; /* what the tokenizer puts before a text by default (a beginning token) begins every document */
+  uint64_t seed;       /* seed for choosing the validation documents */
+  int64_t pack_length; /* tokens per best-fit packed window; 0: documents are concatenated */
+  bool begin;          /* true: the tokenizer's default prefix (a beginning token) begins every document */
 } ch_corpus_options;
 
 /* Sets the defaults: AUTO, 5 %, seed 0, concatenated. */
@@ -30,10 +31,10 @@ typedef bool (*ch_corpus_progress)(void *context, uint64_t bytes_done, uint64_t 
 
 /* Encodes UTF-8 text files into the token file OUT (written under a temporary name and renamed), with all
    cores, in bounded memory. With at least 20 documents, the hash of a document's content decides whether it
-   validates, so that equal documents are on one side. Of a document that is longer than two validation parts,
-   the tail validates. With fewer documents, or so many equal ones that no whole ones make up half of the
-   share, the text's tail validates. The tokenizer must name an end token, or have "<|endoftext|>". Errors: a
-   file that is empty or not text, an impossible option, a full disk. */
+   validates, so that equal documents are on one side. Of a document longer than twice the validation share of
+   the text, only the tail validates. The text's tail validates if there are fewer documents, or if no choice
+   comes within half of the share because too many are equal. The tokenizer must name an end token, or have
+   "<|endoftext|>". Errors: a file that is empty or not text, an impossible option, a full disk. */
 ch_status ch_corpus_prepare(const char *const *paths, int count, const ch_tokenizer *tokenizer,
                             const ch_corpus_options *options, const char *out, ch_corpus_progress progress,
                             void *context, ch_error *error);
@@ -50,22 +51,22 @@ bool ch_corpus_recognise(const char *path);
 typedef struct ch_corpus_info {
   int64_t train_tokens, validation_tokens, documents, vocab_size, pack_length;
   uint64_t text_bytes;
-  uint64_t tokenizer; /* ch_tokenizer_fingerprint of its tokenizer */
-  uint64_t content;   /* a hash of ids and options: equal files train equally */
+  uint64_t tokenizer; /* ch_tokenizer_fingerprint of the file's tokenizer */
+  uint64_t content;   /* hash of ids and options: equal files train equally */
   int32_t end_token;
 } ch_corpus_info;
 void ch_corpus_describe(const ch_corpus *corpus, ch_corpus_info *info);
 
-/* Returns the mean cross entropy, in nats, of guessing tokens by their frequency in the training split (its
+/* Returns the mean cross entropy, in nats, of predicting tokens by their frequency in the training split (its
    first 16 Mi tokens). 0 without tokens; NAN if out of memory. */
 double ch_corpus_token_entropy(const ch_corpus *corpus);
 
-/* Returns the number of end tokens with which packing filled up the windows of a split; 0 if documents are
+/* Returns the number of end tokens that packing added to fill the windows of a split; 0 if documents are
    concatenated. Reads the ends of all windows. */
 int64_t ch_corpus_padding(const ch_corpus *corpus, ch_corpus_split split);
 
-/* Returns the windows of `length` tokens in one pass through a split; 0 if the split is too short for one.
-   For a packed file `length` must be its pack_length. */
+/* Returns the number of windows of `length` tokens in one pass through a split; 0 if the split is too short
+   for one. For a packed file `length` must be its pack_length. */
 int64_t ch_corpus_windows(const ch_corpus *corpus, ch_corpus_split split, int64_t length);
 
 /* Fills tokens and targets [sequences, length] with windows first … first + sequences - 1. Training: an

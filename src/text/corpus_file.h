@@ -10,7 +10,7 @@ enum { CH_CORPUS_VERSION = 1 };
 /* Little-endian, 128 bytes. */
 typedef struct ch_corpus_header {
   char magic[8];
-  uint32_t version, id_bytes; /* 2 or 4 bytes an id */
+  uint32_t version, id_bytes; /* id_bytes: 2 or 4 per id */
   uint64_t vocab_size, train_tokens, validation_tokens, documents, text_bytes, pack_length;
   uint64_t tokenizer, content;
   int32_t end_token;

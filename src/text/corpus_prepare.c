@@ -16,11 +16,11 @@
 #include "text/packing.h"
 
 enum {
-  SEGMENT_BYTES = 1 << 20, /* longer documents are encoded in parts of about this size */
-  ROUND_BYTES = 16 << 20,  /* text encoded between two writes */
+  SEGMENT_BYTES = 1 << 20, /* approximate size of the parts in which longer documents are encoded */
+  ROUND_BYTES = 16 << 20,  /* most text encoded between two writes */
   ROUND_ITEMS = 8192,
   STAGED_IDS = 1 << 16,
-  KEPT_IDS = 1 << 14 /* an item's larger buffer is given back after its round */
+  KEPT_IDS = 1 << 14 /* largest buffer of an item that is reused in the next round */
 };
 
 /* A stretch of text encoded by one thread. */
@@ -41,7 +41,7 @@ typedef struct stream {
   uint64_t tokens, hash;
   unsigned char *staged; /* [STAGED_IDS * 4] */
   size_t staged_ids;
-  ch_packer packer; /* of packed files */
+  ch_packer packer; /* used only for packed files */
   ch_ids pending;   /* the document being packed */
 } stream;
 
@@ -126,8 +126,8 @@ static ch_status encode_items(preparation *p, ch_error *error) {
   return status;
 }
 
-/* Adds an item to a packed file. Packing needs whole documents, so parts are joined first. The tokens of an
-   unfinished document beyond whole windows wait for its next part. */
+/* Adds an item to a packed file. Packing needs whole documents, so parts are joined first. Of an unfinished
+   document, the tokens that fill no whole window wait for the next part. */
 static ch_status pack_item(stream *s, const item *it, ch_error *error) {
   ch_ids *document = &s->pending;
   if (!ch_ids_reserve(document, it->ids.size)) return ch_no_memory(error);
@@ -175,7 +175,7 @@ static ch_status finish_round(preparation *p, ch_error *error) {
 static void add_item(preparation *p, const char *text, size_t size, ch_corpus_split split, bool continued,
                      bool ends) {
   item *it = &p->items[p->item_count++];
-  ch_ids kept = it->ids; /* its memory is used again */
+  ch_ids kept = it->ids; /* its memory is reused */
   *it = (item){
       .text = text, .size = size, .split = split, .continued = continued, .ends_document = ends, .ids = kept};
   p->round_bytes += size;
@@ -201,10 +201,10 @@ static ch_status encode_texts(preparation *p, ch_error *error) {
     text->released = 0;
     for (ch_text_part part; ch_division_next(&p->division, i, &walk, &part);) {
       p->done_bytes = text->before + walk.place;
-      p->documents += walk.rest.size == 0; /* of a document in two parts, the second is counted */
+      p->documents += walk.rest.size == 0; /* a document in two parts is counted with its second part */
       CH_TRY(add_document(p, part.text, part.size, part.split, error));
     }
-    CH_TRY(finish_round(p, error)); /* items never outlive their text's turn */
+    CH_TRY(finish_round(p, error)); /* a round never holds items of two texts */
     ch_source_text_release(text, text->file.size);
   }
   p->done_bytes = p->division.bytes;

@@ -1,7 +1,7 @@
-/* Chooses the part of texts that validates, and reads texts part by part.
+/* Chooses the part of the texts that validates, and reads texts part by part.
  *
- * A document is chosen by the hash of its contents, so that equal documents are on the same side. Of a
- * long document its end validates, and where documents are few, the end of the texts. */
+ * A document is chosen by the hash of its contents, so that equal documents are on the same side. A long
+ * document validates with its tail. If documents are few, the texts' tail validates. */
 #include "text/division.h"
 
 #include <math.h>
@@ -13,9 +13,9 @@
 
 enum {
   HASHED_BYTES = 1 << 20,    /* most bytes of a document that are hashed */
-  RELEASED_BYTES = 16 << 20, /* at a time */
-  FEWEST_DOCUMENTS = 20,     /* below this the texts' tail validates */
-  FAR_BYTES = 4096 /* in a longer tail, only its first half is looked through for the end of a line */
+  RELEASED_BYTES = 16 << 20, /* text released at a time */
+  FEWEST_DOCUMENTS = 20,     /* with fewer documents the texts' tail validates */
+  FAR_BYTES = 4096           /* a longer tail is searched for the end of a line only in its first half */
 };
 
 void ch_source_text_release(ch_source_text *text, size_t place) {
@@ -35,13 +35,13 @@ static uint64_t hash_document(const char *text, size_t size, uint64_t seed) {
 /* A document, or all equal ones. */
 typedef struct document_group {
   uint64_t hash;
-  size_t size, count; /* size: of one of them */
+  size_t size, count; /* bytes of one document, number of equal documents */
 } document_group;
 
 typedef struct documents {
   document_group *list;
   size_t count, capacity;
-  double bytes; /* of all */
+  double bytes; /* total size */
 } documents;
 
 static int by_hash(const void *pa, const void *pb) {
@@ -147,8 +147,9 @@ static ch_status choose(ch_division *d, const char *first_path, ch_error *error)
     status = ch_fail(error, CH_ERROR_FORMAT, "%s holds no document; it must hold text", first_path);
   if (status == CH_OK && some && d->by_document && !choose_lowest(d, &all)) {
     d->chosen = malloc(all.count * sizeof *d->chosen);
+    /* choose_by_size returns false if too many documents are equal: the tail is fairer */
     if (d->chosen)
-      d->by_document = choose_by_size(d, &all); /* false: too many are equal, and the tail is fairer */
+      d->by_document = choose_by_size(d, &all);
     else
       status = ch_no_memory(error);
   }
@@ -191,15 +192,14 @@ void ch_division_close(ch_division *d) {
 
 /* --- going through -------------------------------------------------------------------------------------- */
 
-/* Cuts a document whose tail validates into two parts, after a line if one ends in the first half of the
-   tail. */
+/* Cuts a document whose tail validates into two parts, after a line if one ends early enough in the tail. */
 static void cut_document(ch_text_part *part, size_t cut, ch_text_part *rest) {
   size_t tail = part->size - cut, near = tail > FAR_BYTES ? tail / 2 : tail;
   const char *text = part->text, *newline = memchr(text + cut, '\n', near);
   if (newline && (size_t)(newline - text) + 1 < part->size)
     cut = (size_t)(newline - text) + 1;
-  else
-    while (cut > 0 && ((unsigned char)text[cut] & 0xc0) == 0x80) cut--; /* never inside a character */
+  else /* never inside a character */
+    while (cut > 0 && ((unsigned char)text[cut] & 0xc0) == 0x80) cut--;
   ch_text_part after = {text + cut, part->size - cut, CH_SPLIT_VALIDATION};
   if (cut == 0) {
     *part = after;
@@ -214,8 +214,8 @@ static int chosen_by_hash(const void *pa, const void *pb) {
   return (a > b) - (a < b);
 }
 
-/* Returns the place in a document at which its validation part begins: 0 for all of it, its size for nothing.
-   position: that of its first byte. */
+/* Returns the offset in a document at which its validation part begins: 0 if all of it validates, its size if
+   nothing does. position: the offset of the document in all texts. */
 static size_t validation_start(const ch_division *d, const ch_text_part *part, uint64_t position) {
   if (!d->by_document) {
     if (position >= d->tail_start) return 0;

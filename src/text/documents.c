@@ -1,11 +1,11 @@
-/* Splitting a text into documents; telling text from binary data. */
+/* Splits a text into documents. */
 #define _GNU_SOURCE
 #include "text/documents.h"
 
 #include <stdint.h>
 #include <string.h>
 
-/* The marker must appear within this many bytes: reading a huge text to its end would fill the memory. */
+/* The marker is searched for within this many bytes. Reading a huge text to its end would fill the memory. */
 static const size_t LOOKED_AT = (size_t)64 << 20;
 
 static const char *find_marker(const char *text, size_t size) {
@@ -18,8 +18,8 @@ ch_document_separator ch_separator_resolve(ch_document_separator separator, cons
   return looked_at > 0 && find_marker(text, looked_at) ? CH_DOCUMENTS_MARKER : CH_DOCUMENTS_NONE;
 }
 
-/* Finds the first empty line at or after `from`. *begin: the newline before it; *end: the place after it.
-   Lines may end in \r\n, and a line of blanks is empty. */
+/* Finds the first empty line at or after `from`. *begin: the newline before the line; *end: the first byte after
+   it. Lines may end in \r\n, and a line of blanks is empty. */
 static void find_blank_line(const char *text, size_t size, size_t from, size_t *begin, size_t *end) {
   for (size_t at = from; at < size;) {
     const char *newline = memchr(text + at, '\n', size - at);

@@ -1,4 +1,4 @@
-/* Reading JSON lines object by object, by jansson. */
+/* Reads JSON lines object by object with jansson. */
 #define _GNU_SOURCE
 #include "text/json_lines.h"
 
@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "text/documents.h"
 
-/* Numbers too large for 64 bits may occur in fields that are not read. */
+/* Fields that are not read may hold numbers too large for 64 bits. */
 enum { PARSING = JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL };
 
 static size_t blanks(const char *text, size_t size) {

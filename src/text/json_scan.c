@@ -1,5 +1,5 @@
-/* Scans JSON forwards: brackets, strings with escapes, integers. For large vocabularies, which a JSON
- * library would hold as a tree of objects. */
+/* Scans JSON forwards: brackets, strings with escapes, integers. A JSON library would build a tree of objects,
+ * which is slow for large vocabularies. */
 #include "text/json_scan.h"
 
 #include <string.h>

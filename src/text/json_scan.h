@@ -10,10 +10,10 @@
 #include "base/text.h"
 
 typedef struct ch_json_scan {
-  const char *name; /* of the file, for messages */
+  const char *name; /* the file's name, for messages */
   const char *start, *at, *end;
-  bool fresh;     /* a container was just opened: no comma is due */
-  ch_text buffer; /* of the last string that had escapes */
+  bool fresh;     /* true after a container was opened: no comma is due */
+  ch_text buffer; /* bytes of the last string that had escapes */
 } ch_json_scan;
 
 /* Begins to scan a text. It must be UTF-8 and outlive the scan. Release with ch_json_scan_end. */

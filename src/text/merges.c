@@ -1,5 +1,5 @@
-/* The merges of BPE: a hash table of pairs; short words by scanning for the minimum, long ones with a
-   heap. */
+/* The merges of BPE: a hash table of pairs. Short words are merged by scanning for the minimum, long ones with
+   a heap. */
 #include "text/merges.h"
 
 #include <stdlib.h>

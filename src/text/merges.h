@@ -20,20 +20,20 @@ typedef struct ch_merges {
 
 /* Makes room for `count` pairs. False when out of memory. */
 bool ch_merges_reserve(ch_merges *merges, size_t count);
-/* Adds a pair or replaces what it meant. */
+/* Adds a pair or replaces its rank and id. False when out of memory. */
 bool ch_merges_set(ch_merges *merges, ch_merge merge);
 const ch_merge *ch_merges_find(const ch_merges *merges, int32_t left, int32_t right);
 void ch_merges_free(ch_merges *merges);
 
 /* Working memory of ch_merge_word; zero-initialise, reuse, release. */
 typedef struct ch_merge_scratch {
-  int32_t *ids, *ranks, *merged; /* by position */
+  int32_t *ids, *ranks, *merged; /* [capacity], by position */
   uint32_t *next, *previous;     /* linked list of the symbols left, for long words */
   uint64_t *heap;
   size_t capacity, heap_size, heap_capacity;
 } ch_merge_scratch;
 
-/* Makes room for `count` symbols in scratch->ids, and keeps its contents. */
+/* Makes room for `count` symbols in scratch->ids. Its contents are preserved. False when out of memory. */
 bool ch_merge_scratch_reserve(ch_merge_scratch *scratch, size_t count);
 void ch_merge_scratch_free(ch_merge_scratch *scratch);
 

@@ -20,7 +20,8 @@ static ch_status check(const ch_text *out, ch_error *error) {
   return out->failed ? ch_no_memory(error) : CH_OK;
 }
 
-/* The combining classes of a run of marks: the number of each, then the place of the next of each. */
+/* A counting sort of a run of marks by combining class. places: first the number of marks of each class, then
+   the place of the next mark of each class. */
 typedef struct mark_order {
   utf8proc_int32_t *sorted; /* [capacity] */
   size_t capacity;
@@ -31,8 +32,7 @@ static int class_of(utf8proc_int32_t character) {
   return (unsigned char)utf8proc_get_property(character)->combining_class;
 }
 
-/* Orders marks by combining class, those of one class as they came. A text may have a million in a row, so
- * they are counted. */
+/* Sorts marks by combining class, stably. A text may have a million in a row, so this is a counting sort. */
 static bool order_run(mark_order *order, utf8proc_int32_t *marks, size_t count) {
   if (count > order->capacity) {
     utf8proc_int32_t *sorted = realloc(order->sorted, 2 * count * sizeof *sorted);
@@ -133,7 +133,7 @@ static ch_status unicode_form(ch_normalizer_type type, const unsigned char *text
   while (p < end) {
     const unsigned char *piece = p++;
     bool high = *piece >= 0x80, needs = false;
-    if (high) p = piece; /* a text may begin with one; else it follows its ASCII character */
+    if (high) p = piece; /* at the start of the text no ASCII character precedes the piece */
     while (p < end && *p >= 0x80) {
       uint32_t code_point = 0;
       size_t length = ch_utf8_decode(p, end, &code_point);
@@ -153,7 +153,9 @@ static ch_status unicode_form(ch_normalizer_type type, const unsigned char *text
   return check(out, error);
 }
 
-/* Counts a part of the output. `end`: its end in the input. */
+/* Adds to *counted the bytes of a part of the output that come from the first `added` bytes of the input.
+   `size`: bytes of the part in the output; `end`: its end in the input; `whole`: the part counts whole or not
+   at all. */
 static void count_added(size_t added, size_t end, size_t size, bool whole, size_t *counted) {
   if (whole)
     *counted += end <= added ? size : 0;

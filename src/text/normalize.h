@@ -1,4 +1,4 @@
-/* Normalizers: what a tokenizer does to text before it is cut into words. */
+/* Normalizers: changes that a tokenizer makes to text before it is cut into words. */
 #ifndef CH_TEXT_NORMALIZE_H
 #define CH_TEXT_NORMALIZE_H
 
@@ -13,8 +13,8 @@ typedef enum ch_normalizer_type {
   CH_NORMALIZE_NFD,
   CH_NORMALIZE_NFKC,
   CH_NORMALIZE_NFKD,
-  CH_NORMALIZE_PREPEND, /* `to` before a text that is not empty */
-  CH_NORMALIZE_REPLACE  /* `from`, or matches of `regex`, by `to` */
+  CH_NORMALIZE_PREPEND, /* puts `to` before a text that is not empty */
+  CH_NORMALIZE_REPLACE  /* replaces `from`, or matches of `regex`, by `to` */
 } ch_normalizer_type;
 
 typedef struct ch_normalizer {
@@ -27,8 +27,8 @@ typedef struct ch_normalizer {
 void ch_normalizer_free(ch_normalizer *normalizer);
 
 /* Appends the normalized text to *out. Bytes that are not UTF-8 do not change. `continued`: the text
-   continues an earlier part, so nothing is inserted before it. *added: the number of bytes at the beginning
-   of the text that are not from the original; it is updated for the normalized text. */
+   continues an earlier part, so nothing is prepended. *added: the number of bytes at the beginning of the text
+   that an empty match inserted; it is updated for the normalized text. */
 ch_status ch_normalize(const ch_normalizer *normalizer, ch_regex_scratch *scratch, const char *text,
                        size_t size, bool continued, size_t *added, ch_text *out, ch_error *error);
 

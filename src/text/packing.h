@@ -1,9 +1,8 @@
 /* Best-fit packing of documents into windows of one length (MFA, appendix A.1; Ding et al. 2024).
  *
  * A document longer than a window is cut into whole windows and a rest. Each piece goes into the open window
- * with the least room that still holds it; eight windows are open at a time (the paper's bin size), and when
- * none has room the fullest is closed, its rest filled with end tokens. So no document is cut that fits a
- * window. */
+ * with the least room that still holds it. Eight windows are open at a time (the paper's bin size). When none
+ * has room, the fullest is filled with end tokens and closed. A document that fits a window is never cut. */
 #ifndef CH_TEXT_PACKING_H
 #define CH_TEXT_PACKING_H
 
@@ -21,7 +20,7 @@ typedef struct ch_packer {
   /* Takes a closed window [length]. */
   ch_status (*emit)(void *context, const int32_t *window, int64_t length, ch_error *error);
   void *context;
-  int64_t padding; /* end tokens filled in so far */
+  int64_t padding; /* end tokens added to fill windows so far */
 } ch_packer;
 
 ch_status ch_packer_init(ch_packer *packer, int64_t length, int32_t end_token,

@@ -1,4 +1,4 @@
-/* Finds patterns. Oniguruma defines what they mean. PCRE2's compiled code is faster and is used only for
+/* Matches patterns. Oniguruma defines their meaning. PCRE2's compiled code is faster. It is used only for
  * patterns with the same meaning in both, and only if both have the same version of Unicode. */
 #define _GNU_SOURCE
 #include "text/regex.h"
@@ -13,28 +13,28 @@
 #include "base/utf8.h"
 
 struct ch_regex {
-  regex_t *pattern; /* NULL: a literal */
-  pcre2_code *fast; /* NULL: there is none */
+  regex_t *pattern; /* NULL: the pattern is the literal */
+  pcre2_code *fast; /* NULL: Oniguruma matches */
   char *literal;
   size_t literal_size;
 };
 
 /* --- syntax with one meaning in both libraries ---------------------------------------------------------- */
 
-/* Unicode's White_Space, which is what \s means to Oniguruma (PCRE2 would add U+180E). */
+/* Unicode's White_Space: the meaning of \s in Oniguruma (PCRE2 would add U+180E). */
 static const char white_space[] = "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}"
                                   "\\x{2029}\\x{202f}\\x{205f}\\x{3000}";
 
-/* Contractions in any case: no letters in a row fold together with one character. */
+/* Contractions in any case. They are safe, because no two letters in a row fold to one character. */
 static const char *const any_case[] = {"(?i:'s|'t|'re|'ve|'m|'ll|'d)", "(?i:[sdmt]|ll|ve|re)",
                                        "(?i:[sdtm]|ll|ve|re)"};
 
 typedef struct translation {
   const char *at, *end;
   ch_text *out;
-  bool item;               /* a repetition may follow */
-  bool group;              /* the item is a group, which may only be optional */
-  unsigned char looks[32]; /* of the open groups: it looks ahead */
+  bool item;               /* true if a repetition may follow */
+  bool group;              /* true after a group, which may only be optional */
+  unsigned char looks[32]; /* [open] 1 for each open group that is a lookahead */
   int open;
 } translation;
 
@@ -70,7 +70,7 @@ static size_t number_size(const translation *r) {
                                                                                               : 0;
 }
 
-/* Reads an escape. *single: it is one character, so that it may end a range, and not a set. */
+/* Reads an escape. *single: true if it is one character, which may end a range, and not a set. */
 static bool read_escape(translation *r, bool in_class, bool *single) {
   *single = false;
   if (r->end - r->at < 2 || !r->at[1]) return false;
@@ -139,7 +139,7 @@ static bool read_group(translation *r) {
   return copy(r, 3);
 }
 
-/* Reads {2}, {2,} or {2,3}. Returns false if what follows would repeat it or change how it repeats. */
+/* Reads {2}, {2,} or {2,3}. Returns false if a quantifier follows that would repeat it or change its kind. */
 static bool read_interval(translation *r) {
   const char *p = r->at + 1;
   long least = 0, most = 0;
@@ -244,7 +244,7 @@ static bool is_of_type(uint32_t character, int type) {
   return type > 0 && ONIG_ENCODING_UTF8->is_code_ctype(character, (OnigCtype)type);
 }
 
-/* Returns true if both libraries have one version of Unicode. Each of these letters was added in another
+/* Returns true if both libraries have the same version of Unicode. Each of these letters was added in another
    version. */
 static bool same_unicode(void) {
   static const uint32_t letters[] = {0x10fe0, 0x10e80, 0x1df00, 0x11f04, 0x2ebf0, 0x105c0, 0x323b0};
@@ -273,8 +273,8 @@ bool ch_is_word_character(unsigned code_point) {
   return code_point == 0x200c || code_point == 0x200d;
 }
 
-/* Appends a pattern with what Oniguruma before 6.9.9 reads otherwise spelled out: symbols are not of its
- * [:punct:], and it does not repeat \R. */
+/* Appends a pattern, with [:punct:] and \R spelled out. Oniguruma before 6.9.9 reads them differently: its
+ * [:punct:] has no symbols, and it does not repeat \R. */
 static void spell_for_all_versions(const char *pattern, size_t size, ch_text *out) {
   static const struct {
     const char *from, *to;
@@ -282,7 +282,7 @@ static void spell_for_all_versions(const char *pattern, size_t size, ch_text *ou
   } names[] = {{"[:punct:]", "\\p{P}\\p{S}", true},
                {"[:^punct:]", "[^\\p{P}\\p{S}]", true},
                {"\\R", "(?>\\r\\n|[\\n-\\r\\x{85}\\x{2028}\\x{2029}])", false}};
-  int depth = 0; /* of classes */
+  int depth = 0; /* open classes */
   for (size_t i = 0; i < size;) {
     size_t taken = pattern[i] == '\\' && i + 1 < size ? 2 : 1;
     const char *with = NULL;
@@ -366,8 +366,8 @@ void ch_regex_slow_down(ch_regex *regex) {
 
 /* --- matching ------------------------------------------------------------------------------------------- */
 
-/* Steps back within one place of the text are limited as Oniguruma limits them by default; MOST_RETRIES of a
-   search are some seconds. An entry of the stack has about 40 bytes. */
+/* Limits of backtracking. MOST_RETRIES_AT_ONCE, for one place of the text, is Oniguruma's default. MOST_RETRIES,
+   for a search, take some seconds. An entry of the stack has about 40 bytes. */
 enum { MOST_RETRIES_AT_ONCE = 10000000, MOST_RETRIES = 500000000, MOST_STACKED = 1 << 24 };
 
 ch_status ch_regex_scratch_open(ch_regex_scratch *scratch, ch_error *error) {

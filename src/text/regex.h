@@ -1,4 +1,4 @@
-/* Patterns of tokenizer.json. They mean what Oniguruma means by them. */
+/* Patterns of tokenizer.json, with Oniguruma's semantics. */
 #ifndef CH_TEXT_REGEX_H
 #define CH_TEXT_REGEX_H
 
@@ -15,10 +15,10 @@ ch_status ch_regex_compile(ch_regex **regex, const char *pattern, size_t size, b
                            ch_error *error);
 void ch_regex_free(ch_regex *regex);
 
-/* Returns true if PCRE2's compiled code, which is faster, matches the pattern: its syntax has one meaning in
-   both libraries. */
+/* Returns true if the pattern is matched by PCRE2's compiled code, which is faster. This requires a syntax that
+   has one meaning in both libraries. */
 bool ch_regex_is_fast(const ch_regex *regex);
-/* Matches by Oniguruma alone from now on (for tests). */
+/* Makes the pattern match by Oniguruma alone from now on (for tests). */
 void ch_regex_slow_down(ch_regex *regex);
 
 /* Working memory of matching; one per thread. Zero-initialise. */
@@ -37,8 +37,8 @@ void ch_regex_scratch_close(ch_regex_scratch *scratch);
 ch_status ch_regex_find(const ch_regex *regex, ch_regex_scratch *scratch, const unsigned char *text,
                         size_t size, size_t from, bool *found, size_t *begin, size_t *end, ch_error *error);
 
-/* Returns true for what Unicode's rules for regular expressions call a word character: letters and other
-   alphabetic characters, marks, decimal digits, connecting punctuation, joiners. */
+/* Returns true for a word character by Unicode's rules for regular expressions: letters and other alphabetic
+   characters, marks, decimal digits, connecting punctuation, joiners. */
 bool ch_is_word_character(unsigned code_point);
 
 #endif

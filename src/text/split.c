@@ -1,4 +1,4 @@
-/* Compiles split patterns and walks over the words that they cut. ASCII text of three well-known patterns
+/* Compiles split patterns and walks over the words that they cut. For three well-known patterns, ASCII text
  * goes through the scanners of split_scan.c, with the same result. */
 #include "text/split.h"
 
@@ -123,7 +123,7 @@ static bool joins(const ch_split_cursor *cursor, bool is_match) {
   }
 }
 
-/* Joins parts by the behaviour. One word is held back until it is certain that nothing joins it. */
+/* Joins parts by the split's behaviour. One word is held back until nothing more can join it. */
 static ch_status next_joined(ch_split_cursor *cursor, const unsigned char **word, size_t *size,
                              ch_error *error) {
   *size = 0;

@@ -19,12 +19,12 @@ typedef enum ch_split_behavior {
   CH_SPLIT_CONTIGUOUS
 } ch_split_behavior;
 
-/* Patterns that have a scanner: where ASCII text decides a word, it is found without the regex engine. */
+/* Patterns that have a scanner. Words that ASCII text decides are found without the regex engine. */
 typedef enum ch_split_scanner {
   CH_SCAN_NONE,
   CH_SCAN_GPT2,   /* contractions, " word", " 123", " !?", spaces */
   CH_SCAN_LLAMA3, /* contractions in any case, "(word", three digits, newlines */
-  CH_SCAN_QWEN    /* as CH_SCAN_LLAMA3, with single digits */
+  CH_SCAN_QWEN    /* like CH_SCAN_LLAMA3, but digits one by one */
 } ch_split_scanner;
 
 /* The pattern of GPT-2, which `ByteLevel` applies by default. */
@@ -38,7 +38,7 @@ typedef struct ch_split {
   bool invert;
 } ch_split;
 
-/* Compiles a pattern as tokenizer.json has it, or a literal string. */
+/* Compiles a pattern of a tokenizer.json, or a literal string. */
 ch_status ch_split_compile(ch_split *split, const char *pattern, size_t size, bool literal,
                            ch_split_behavior behavior, bool invert, const char *file, ch_error *error);
 void ch_split_free(ch_split *split);
@@ -47,11 +47,11 @@ void ch_split_free(ch_split *split);
 typedef struct ch_split_cursor {
   const ch_split *split;
   ch_regex_scratch *scratch;
-  const unsigned char *at, *end;              /* what is left of the text */
-  const unsigned char *stretch, *stretch_end; /* the well-formed part around `at` that the regex sees */
-  const unsigned char *match, *match_end;     /* the next match, when found already */
-  const unsigned char *last_end;              /* where the last match of the stretch ended, or NULL */
-  const unsigned char *held, *held_end;       /* a word that may still grow */
+  const unsigned char *at, *end;              /* the rest of the text */
+  const unsigned char *stretch, *stretch_end; /* the well-formed part around `at` that the regex searches */
+  const unsigned char *match, *match_end;     /* the next match; NULL: not searched for yet */
+  const unsigned char *last_end;              /* end of the last match in the stretch, or NULL */
+  const unsigned char *held, *held_end;       /* a word that may still grow, or NULL */
   bool last_match, finished;
 } ch_split_cursor;
 
@@ -67,7 +67,8 @@ typedef struct ch_split_part {
   bool is_match;
 } ch_split_part;
 
-/* Finds the next match or gap between matches, whatever the behaviour; sets *more to false at the end. */
+/* Finds the next match or gap between matches and ignores the split's behaviour. Sets *more to false at the
+   end. */
 ch_status ch_split_next_part(ch_split_cursor *cursor, ch_split_part *part, bool *more, ch_error *error);
 
 /* Returns the length of the word at p, or 0 if the regex must examine bytes past ASCII. p < end. */

@@ -1,4 +1,4 @@
-/* Hand-written scanners for three well-known split patterns on ASCII text, equal to the regexes by test. */
+/* Hand-written scanners of ASCII text for three well-known split patterns. Tests compare them with the regexes. */
 #include "text/split.h"
 
 /* Classes of a byte. HIGH starts a character past ASCII, whose class only the regex knows. */
@@ -43,7 +43,7 @@ static inline size_t length_or_zero(const unsigned char *p, const unsigned char 
   return stop ? (size_t)(stop - p) : 0;
 }
 
-/* Returns the length of `\s+(?!\S)|\s+`: all of the white space at the end of the text, else all but its last
+/* Returns the length of `\s+(?!\S)|\s+`: all of the white space at the end of the text, or else all but its last
    character, which may belong to the next word. */
 static inline size_t all_but_last(const unsigned char *p, const unsigned char *stop,
                                   const unsigned char *end) {

@@ -1,4 +1,4 @@
-/* Searching the end of a growing text for stop strings: both are short, so every position is compared. */
+/* Searches the end of a growing text for stop strings. Both are short, so every position is compared. */
 #include "text/stop_strings.h"
 
 #include <stdbool.h>

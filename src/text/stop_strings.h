@@ -6,13 +6,13 @@
 
 #include "base/error.h"
 
-/* Refuses an empty string, one that is no UTF-8, and a negative count. */
+/* Fails for an empty string, for one that is not UTF-8, and for a negative count. */
 ch_status ch_stops_check(const char *const *stops, int count, ch_error *error);
 
-/* Returns the number of bytes of text [size] that the sink may receive. Searches for stop strings that end
-   after the first `seen` bytes. If one is complete, *found is its index and the result is its beginning; of
-   several it is the one that ends first, then the longest. Otherwise *found is -1 and the result leaves out
-   the longest ending of the text that may begin one. */
+/* Searches text [size] for stop strings that end after the first `seen` bytes. Returns the number of bytes that
+   may be released. If a stop string is complete, *found is its index and the result is its offset; of several
+   it is the one that ends first, then the longest. Otherwise *found is -1 and the result leaves out the longest
+   ending of the text that may begin a stop string. */
 size_t ch_stops_search(const char *const *stops, int count, const char *text, size_t size, size_t seen,
                        int *found);
 

@@ -1,3 +1,4 @@
+/* A sorted list of ranges of bytes. Look-ups are binary searches. */
 #include "text/text_spans.h"
 
 #include <stdlib.h>

@@ -13,12 +13,12 @@ struct ch_text_stream {
   int32_t stop_count;
   bool skip_special;
   ch_decode_stream decoder;
-  /* bytes of a character that the tokens before the text left unfinished, which the decoder withholds */
+  /* bytes of a character that the tokens before the text left unfinished; the decoder withholds them */
   size_t owed;
-  int32_t completed;      /* owed bytes that the text turned out to begin with */
-  bool over;              /* a stop string came */
-  ch_text decoded, valid; /* of one token; reused for every one */
-  ch_text held;           /* with stop strings: text that is not released yet */
+  int32_t completed;      /* owed bytes that the text begins with, because it completed their character */
+  bool over;              /* true after a stop string and after the end */
+  ch_text decoded, valid; /* text of one token: its bytes, the bytes as valid UTF-8 */
+  ch_text held;           /* text that is not released yet, if there are stop strings */
   size_t released;        /* bytes of `held` that the last call returned */
   ch_text_length all, out;
 };
@@ -88,8 +88,8 @@ static void settle(ch_text_stream *stream) {
   stream->owed = 0;
 }
 
-/* Returns what of `valid` and of the text before it cannot be part of a stop string; at the end nothing is
-   held back. */
+/* Releases the part of `held` and `valid` that cannot belong to a stop string. At the end nothing is held
+   back. */
 static ch_status release(ch_text_stream *stream, bool end, const char **text, size_t *size, int32_t *stop,
                          ch_error *error) {
   ch_text *held = &stream->held, *valid = &stream->valid;

@@ -52,7 +52,7 @@ ch_status ch_tokenizer_add_token(ch_tokenizer *tokenizer, ch_added_token token, 
   if (known < 0)
     CH_TRY(ch_vocabulary_add(&tokenizer->vocabulary, token.content, token.size, token.id, tokenizer->file,
                              error));
-  if ((tokenizer->added_count & (tokenizer->added_count - 1)) == 0) { /* grow at powers of two */
+  if ((tokenizer->added_count & (tokenizer->added_count - 1)) == 0) { /* grows at powers of two */
     size_t capacity = tokenizer->added_count ? tokenizer->added_count * 2 : 1;
     ch_added_token *added = realloc(tokenizer->added, capacity * sizeof *added);
     if (!added) return ch_no_memory(error);
@@ -115,9 +115,9 @@ static uint32_t edge_character(const ch_tokenizer *tokenizer, int32_t id, bool l
   return character;
 }
 
-/* Returns true if cutting is exact: every merge must join known characters. No merge may consume or produce a
-   byte or unknown piece, and either all bytes fall back or none (else unknown characters and bytes would be
-   reordered across a cut). */
+/* Returns true if cutting words is exact: every merge joins known characters, no merge consumes or produces a
+   byte or unknown piece, and either all bytes fall back or none (otherwise a cut would reorder unknown
+   characters and bytes). */
 static bool may_cut(const ch_tokenizer *tokenizer) {
   int bytes = 0;
   for (int byte = 0; byte < 256; byte++) bytes += tokenizer->byte_ids[byte] >= 0;
@@ -146,7 +146,7 @@ static ch_status find_joins(ch_tokenizer *tokenizer, ch_error *error) {
   return CH_OK;
 }
 
-/* Adds an added token that is `normalized` in its normalized form, in which it is searched for. */
+/* Adds a `normalized` added token to the matcher in its normalized form. */
 static ch_status add_normalized(ch_tokenizer *tokenizer, size_t index, ch_error *error) {
   const ch_added_token *token = &tokenizer->added[index];
   ch_text text = {0}, next = {0};

@@ -7,23 +7,23 @@
 #include "base/error.h"
 #include "base/text.h"
 
-/* Like ch_tokenizer_open, from memory. `name` is for messages. */
+/* Opens a tokenizer from memory, as ch_tokenizer_open does from a file. `name` is for messages. */
 ch_status ch_tokenizer_from_json(const char *text, size_t size, const char *name, ch_tokenizer **tokenizer,
                                  ch_error *error);
 ch_status ch_tokenizer_from_bin(const unsigned char *data, size_t size, const char *name,
                                 ch_tokenizer **tokenizer, ch_error *error);
 
-/* Returns a hash of the file's content: equal files give equal ids. */
+/* Returns a hash of the file's content. Tokenizers with equal hashes give equal ids. */
 uint64_t ch_tokenizer_fingerprint(const ch_tokenizer *tokenizer);
-/* Returns true if it was read from a tokenizer.json, false if from a tokenizer.bin. */
+/* Returns true for a tokenizer from a tokenizer.json, false for one from a tokenizer.bin. */
 bool ch_tokenizer_is_json(const ch_tokenizer *tokenizer);
 /* Copies the tokenizer's files into a directory (tokenizer.json or tokenizer.bin, tokenizer_config.json), for
- * a model that is saved there. An error when it was not opened from a file, or the file has changed since. */
+ * a model that is saved there. Fails if it was not opened from a file, or if the file has changed since. */
 ch_status ch_tokenizer_copy_to(const ch_tokenizer *tokenizer, const char *directory, ch_error *error);
 
-/* Beside ch_text_flags: words by the regex alone (for tests). */
+/* A flag for tests, in addition to ch_text_flags: words are cut by the regex alone. */
 enum { CH_TEXT_NO_SCANNER = 1 << 30 };
-/* Fails with CH_ERROR_ARGUMENT for bits outside `known`: "flags ... mean nothing for WHAT". */
+/* Fails with CH_ERROR_ARGUMENT for bits outside `known`: "flags ... are not valid for WHAT". */
 ch_status ch_text_check_flags(unsigned flags, unsigned known, const char *what, ch_error *error);
 
 /* Finds the first place in a text where the spelling of a special token begins, and the longest one there.
@@ -33,24 +33,24 @@ bool ch_tokenizer_find_special(const ch_tokenizer *tokenizer, const char *text, 
 
 /* Appends an id. */
 ch_status ch_ids_put(ch_ids *ids, int32_t id, ch_error *error);
-/* Appends what the tokenizer puts before a text by default. */
+/* Appends the ids that the tokenizer puts before a text by default. */
 ch_status ch_encoder_prefix(ch_encoder *encoder, ch_ids *ids, ch_error *error);
 
 /* Appends the words that the pre-tokenizer cuts well-formed UTF-8 into, each with a byte 0xFF after it. */
 ch_status ch_encoder_words(ch_encoder *encoder, const char *text, size_t size, ch_text *words,
                            ch_error *error);
 
-/* Finds a place at or after `from` where the text can be cut so that encoding the two parts (the second with
-   no flag) gives the ids of the whole; `size` if none is found. */
+/* Finds a place at or after `from` to cut the text. Encoding the two parts, the second with no flag, gives the
+   ids of the whole. *cut is `size` if none is found. */
 ch_status ch_encoder_safe_cut(ch_encoder *encoder, const char *text, size_t size, size_t from, size_t *cut,
                               ch_error *error);
 
-/* Appends the text of ids. Byte-level pieces give their bytes back exactly, whether they are UTF-8 or not.
- * An id without piece is an error. */
+/* Appends the text of ids. The bytes of byte-level pieces are exact, even if they are not UTF-8. An id without
+ * a piece is an error. */
 ch_status ch_tokenizer_put_text(const ch_tokenizer *tokenizer, const int32_t *ids, size_t count,
                                 bool skip_special, ch_text *text, ch_error *error);
 
-/* Decoding one id at a time: bytes of an unfinished character are withheld. Zero-initialise at the start. */
+/* State of decoding one id at a time. Bytes of an unfinished character are withheld. Zero-initialise. */
 typedef struct ch_decode_stream {
   unsigned char pending[4];
   unsigned char pending_size;

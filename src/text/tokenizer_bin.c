@@ -83,8 +83,8 @@ static bool add_pairs(ch_tokenizer *tokenizer, int32_t id, int32_t rank) {
   return true;
 }
 
-/* Ranks pairs as SentencePiece does: it merges the pair whose piece has the highest score, the leftmost of
-   equals, so pairs of equal score share a rank. Control and byte pieces are excluded. */
+/* Ranks pairs in SentencePiece's order. It merges the pair whose piece has the highest score and, of equals, the
+   leftmost, so pairs of equal score share a rank. Control and byte pieces are excluded. */
 static ch_status rank_pairs(ch_tokenizer *tokenizer, const float *scores, ch_error *error) {
   int32_t count = tokenizer->vocabulary.size, rank = -1;
   piece_score *order = malloc((size_t)count * sizeof *order);
@@ -108,7 +108,7 @@ static ch_status check_bytes(const ch_tokenizer *tokenizer, ch_error *error) {
   return CH_OK;
 }
 
-/* Adds SentencePiece's additions for Llama: a space before the text, and <s> before everything. */
+/* Adds what SentencePiece adds for Llama: a space before the text, and <s> before that. */
 static ch_status add_habits(ch_tokenizer *tokenizer, ch_error *error) {
   ch_normalizer *space = &tokenizer->normalizers[0];
   tokenizer->normalizer_count = 1;

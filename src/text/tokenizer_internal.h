@@ -10,10 +10,10 @@
 #include "text/vocabulary.h"
 
 typedef enum ch_step_type {
-  CH_STEP_SPLIT,        /* cut into words by a pattern */
-  CH_STEP_PREFIX_SPACE, /* a space before a text that does not begin with one */
-  CH_STEP_METASPACE,    /* spaces become a visible mark, which words begin with */
-  CH_STEP_SPELL         /* bytes become the characters of the byte alphabet */
+  CH_STEP_SPLIT,        /* cuts text into words by a pattern */
+  CH_STEP_PREFIX_SPACE, /* puts a space before a text that does not begin with one */
+  CH_STEP_METASPACE,    /* replaces spaces by a visible mark; words begin with it */
+  CH_STEP_SPELL         /* replaces bytes by the characters of the byte alphabet */
 } ch_step_type;
 
 typedef enum ch_prepend_scheme { CH_PREPEND_NEVER, CH_PREPEND_FIRST, CH_PREPEND_ALWAYS } ch_prepend_scheme;
@@ -22,37 +22,37 @@ typedef enum ch_prepend_scheme { CH_PREPEND_NEVER, CH_PREPEND_FIRST, CH_PREPEND_
 typedef struct ch_step {
   ch_step_type type;
   ch_split split;
-  char mark[5]; /* of metaspace: one character, NUL-terminated */
+  char mark[5]; /* metaspace: one character, NUL-terminated */
   ch_prepend_scheme prepend;
-  bool cut; /* metaspace: cut before each mark */
+  bool cut; /* metaspace: true to cut before each mark */
 } ch_step;
 
 enum { CH_MOST_STEPS = 16, CH_MOST_NORMALIZERS = 16 };
 
 /* The rules for the text of a piece. They are applied when loading, so that decoding only copies. */
 typedef struct ch_decoder {
-  bool byte_level;      /* each character encodes one byte */
-  bool byte_fallback;   /* "<0xE2>" is a byte */
-  size_t strip_start;   /* the most `strip_character` that are removed from the start of the text */
-  char strip_character; /* one ASCII character */
+  bool byte_level;      /* true if each character encodes one byte */
+  bool byte_fallback;   /* true if "<0xE2>" is a byte */
+  size_t strip_start;   /* most `strip_character`s to remove from the start of the text */
+  char strip_character; /* an ASCII character */
 } ch_decoder;
 
 struct ch_tokenizer {
-  char *file;      /* for messages */
-  char *directory; /* where it was opened from, NULL when from memory */
+  char *file;      /* name for messages */
+  char *directory; /* directory that it was opened from; NULL: from memory */
   bool is_json;
   uint64_t fingerprint;
 
   ch_vocabulary vocabulary; /* pieces of the model and added tokens */
   ch_merges merges;
-  bool byte_level;        /* words are sequences of bytes; else of characters */
-  bool spelled;           /* not byte_level, but words arrive in the byte alphabet */
-  bool ignore_merges;     /* a word that is a piece becomes that piece, whatever the merges say */
-  bool byte_fallback;     /* characters without piece become the pieces of their bytes */
-  bool fuse_unk;          /* unknown characters in a row become one unknown token */
-  int32_t unk;            /* -1: none */
-  int32_t byte_ids[256];  /* of a byte (byte level), or of "<0xNN>" (byte fallback); -1: none */
-  int32_t ascii_ids[128]; /* of an ASCII character, when not byte level */
+  bool byte_level;        /* true: words are sequences of bytes; false: of characters */
+  bool spelled;           /* true if words arrive in the byte alphabet although byte_level is false */
+  bool ignore_merges;     /* true if a word that is a piece becomes that piece without merging */
+  bool byte_fallback;     /* true if characters without a piece become the pieces of their bytes */
+  bool fuse_unk;          /* true if unknown characters in a row become one unknown token */
+  int32_t unk;            /* id of the unknown token; -1: none */
+  int32_t byte_ids[256];  /* id of each byte (byte level) or of its "<0xNN>" (byte fallback); -1: none */
+  int32_t ascii_ids[128]; /* id of each ASCII character, when not byte level */
 
   /* Pairs of characters that some merge joins: bit (x, y) is set if a merge joins a left piece that ends with
      x to a right piece that begins with y. Character-level words may be cut elsewhere. NULL: never cut. */
@@ -65,15 +65,15 @@ struct ch_tokenizer {
 
   ch_added_token *added;
   size_t added_count;
-  ch_matcher raw, normalized; /* of added tokens looked for before and after normalization */
+  ch_matcher raw, normalized; /* added tokens searched for before and after normalization */
 
-  int32_t *prefix, *suffix; /* what encoding adds by default */
+  int32_t *prefix, *suffix; /* ids that encoding adds by default */
   size_t prefix_size, suffix_size;
   int32_t bos, eos;
 
   ch_decoder decoder;
   uint8_t *special;       /* [vocabulary.size] */
-  ch_text decoded;        /* the text of all pieces */
+  ch_text decoded;        /* decoded text of all pieces */
   ch_span *decoded_spans; /* [vocabulary.size] */
 };
 
@@ -86,7 +86,7 @@ static inline uint32_t ch_join_bit(uint32_t x, uint32_t y) {
 
 /* Creates an empty tokenizer. */
 ch_tokenizer *ch_tokenizer_new(const char *file);
-/* Texts that become others in decoded text, such as marks that become spaces; one after the other. */
+/* Replacements in decoded text, such as a space for each mark. They are applied one after the other. */
 enum { CH_MOST_REPLACEMENTS = 8 };
 typedef struct ch_replacement {
   const char *from, *to;
@@ -100,10 +100,10 @@ typedef struct ch_replacements {
 /* Builds the tables that follow from vocabulary, merges, added tokens and decoder, and checks that everything
    fits together. `replace` may be NULL. */
 ch_status ch_tokenizer_complete(ch_tokenizer *tokenizer, const ch_replacements *replace, ch_error *error);
-/* Registers an added token; its piece joins the vocabulary when it is not there. */
+/* Registers an added token. Its piece is added to the vocabulary if it is missing. */
 ch_status ch_tokenizer_add_token(ch_tokenizer *tokenizer, ch_added_token token, ch_error *error);
 
-/* Reads normalizer, pre_tokenizer, post_processor, decoder and added_tokens of a tokenizer.json. */
+/* These read the normalizer, pre_tokenizer, post_processor, decoder and added_tokens of a tokenizer.json. */
 struct json_t;
 ch_status ch_read_normalizer(ch_tokenizer *tokenizer, const struct json_t *json, ch_error *error);
 ch_status ch_read_pre_tokenizer(ch_tokenizer *tokenizer, const struct json_t *json, ch_error *error);

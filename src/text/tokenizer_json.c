@@ -1,4 +1,4 @@
-/* Loader of Hugging Face's tokenizer.json: the file and its model; the large tables are read without a
+/* Loader of Hugging Face's tokenizer.json: the file and its model. The large tables are read without building a
    tree. */
 #include "text/tokenizer_internal.h"
 
@@ -8,7 +8,7 @@
 #include "text/hash.h"
 #include "text/json_scan.h"
 
-/* A part of the file, found in a first pass and read in the order that it is needed in. */
+/* A part of the file. A first pass finds the parts. They are then read in the order that the loader needs. */
 typedef struct json_part {
   const char *name, *text;
   size_t size;

@@ -32,7 +32,7 @@ static ch_status read_config(ch_tokenizer *tokenizer, const char *directory, ch_
     size_t size = 0;
     status = ch_read_file(path, MOST_CONFIG, &text, &size, error);
     size_t mark = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-    /* "model_max_length" may be 10^30, which is no integer to the library */
+    /* "model_max_length" may be 10^30, which is too large for an integer of the library */
     if (status == CH_OK)
       config = json_loadb(text + mark, size - mark, JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, &problem);
     free(text);

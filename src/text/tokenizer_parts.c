@@ -34,7 +34,7 @@ static ch_status get_flag(const ch_tokenizer *tokenizer, const json_t *json, con
 
 /* A string, which may hold NUL. */
 typedef struct json_text {
-  const char *data; /* NUL-terminated; NULL: there is none */
+  const char *data; /* NUL-terminated; NULL: no string */
   size_t size;
 } json_text;
 
@@ -119,7 +119,8 @@ static ch_status read_replace(const ch_tokenizer *tokenizer, const json_t *json,
   return normalizer->from ? CH_OK : ch_no_memory(error);
 }
 
-/* Calls `read` on the members of a Sequence's list, which may be Sequences, or on the thing itself. */
+/* Calls `read` on each member of a Sequence's list, which may itself hold Sequences, or on the part itself if it
+   is no Sequence. */
 static ch_status each_of(ch_tokenizer *tokenizer, const json_t *json, const char *list,
                          ch_status (*read)(ch_tokenizer *, const json_t *, ch_error *), ch_error *error) {
   if (!is_type(json, "Sequence")) return read(tokenizer, json, error);
@@ -178,8 +179,9 @@ static ch_status add_pattern(ch_tokenizer *tokenizer, const char *pattern, ch_sp
 
 static ch_status read_behavior(const ch_tokenizer *tokenizer, const char *name, ch_split_behavior *behavior,
                                ch_error *error) {
+  /* in the order of ch_split_behavior */
   static const char *const names[] = {"Isolated", "Removed", "MergedWithPrevious", "MergedWithNext",
-                                      "Contiguous"}; /* in the order of ch_split_behavior */
+                                      "Contiguous"};
   for (int i = 0; i < 5; i++)
     if (strcmp(name, names[i]) == 0) {
       *behavior = (ch_split_behavior)i;
@@ -219,7 +221,7 @@ static ch_status read_punctuation(ch_tokenizer *tokenizer, const json_t *json, c
   return add_pattern(tokenizer, PUNCTUATION, behavior, error);
 }
 
-/* \w as Unicode's rules for regular expressions have it, which here is not Oniguruma's. */
+/* \w by Unicode's rules for regular expressions, which differ from Oniguruma's here. */
 #define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}"
 
 /* Runs of word characters and runs of others without white space. */
@@ -272,7 +274,7 @@ static ch_status read_metaspace(ch_tokenizer *tokenizer, const json_t *json, ch_
 
 static ch_status read_one_pre_tokenizer(ch_tokenizer *tokenizer, const json_t *json, ch_error *error) {
   ch_step *step = NULL;
-  if (tokenizer->byte_level) { /* what follows sees the characters of the byte alphabet */
+  if (tokenizer->byte_level) { /* the following steps see the characters of the byte alphabet */
     CH_TRY(new_step(tokenizer, CH_STEP_SPELL, &step, error));
     tokenizer->byte_level = false;
     tokenizer->spelled = true;
@@ -342,7 +344,7 @@ static ch_status read_template(ch_tokenizer *tokenizer, const json_t *json, ch_e
 }
 
 static ch_status read_one_post_processor(ch_tokenizer *tokenizer, const json_t *json, ch_error *error) {
-  if (is_type(json, "ByteLevel")) return CH_OK; /* changes offsets only */
+  if (is_type(json, "ByteLevel")) return CH_OK; /* it changes offsets only */
   if (is_type(json, "TemplateProcessing")) return read_template(tokenizer, json, error);
   return unsupported(tokenizer, "post_processor.type", type_of(json),
                      "ByteLevel, TemplateProcessing and a Sequence of these", error);
@@ -352,7 +354,7 @@ ch_status ch_read_post_processor(ch_tokenizer *tokenizer, const json_t *json, ch
   return each_of(tokenizer, json, "processors", read_one_post_processor, error);
 }
 
-/* The settings from a Sequence of decoders so far. */
+/* The settings that a Sequence of decoders has given so far. */
 typedef struct decoder_reading {
   ch_replacements *replace;
   bool fused;

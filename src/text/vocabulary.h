@@ -9,28 +9,28 @@
 #include "base/error.h"
 #include "base/text.h"
 
-/* Ids stay below this: larger ones can only be a mistake, and tables are as long as the largest id. */
+/* Ids must be below this. Larger ones can only be a mistake, and tables are as long as the largest id. */
 enum { CH_VOCABULARY_LIMIT = 1 << 22 };
 
 typedef struct ch_span {
   uint32_t at, size;
 } ch_span;
 
-/* Zero-initialise. Pieces may be added in any order of ids; an id without piece has size UINT32_MAX. */
+/* Zero-initialise. Pieces may be added in any order of ids. An id without a piece has size UINT32_MAX. */
 typedef struct ch_vocabulary {
-  ch_text pool;     /* all pieces' bytes */
+  ch_text pool;     /* bytes of all pieces */
   ch_span *spans;   /* [size], by id */
   int32_t size;     /* one past the largest id */
-  int32_t count;    /* pieces */
-  uint32_t *slots;  /* hash table of id + 1, 0 = free */
-  size_t slot_mask; /* slots - 1 */
+  int32_t count;    /* number of pieces */
+  uint32_t *slots;  /* hash table of id + 1; 0: free */
+  size_t slot_mask; /* number of slots - 1 */
   int32_t capacity;
 } ch_vocabulary;
 
-/* Adds a piece; a piece or an id that is there already, or an impossible id, is an error that names both. */
+/* Adds a piece. A piece or an id that exists already, or an impossible id, is an error that names both. */
 ch_status ch_vocabulary_add(ch_vocabulary *vocabulary, const char *piece, size_t size, int64_t id,
                             const char *file, ch_error *error);
-/* Returns -1 if there is no such piece. */
+/* Returns the id of a piece, or -1 if there is no such piece. */
 int32_t ch_vocabulary_find(const ch_vocabulary *vocabulary, const char *piece, size_t size);
 /* Returns the id of left + right, or -1. `scratch` is reused. */
 int32_t ch_vocabulary_find_joined(const ch_vocabulary *vocabulary, int32_t left, int32_t right,

@@ -1,4 +1,4 @@
-/* Counts the words of a text: chunks are counted in parallel and added up. */
+/* Counts the words of a text. Chunks are counted in parallel and added up. */
 #define _GNU_SOURCE
 #include "text/word_count.h"
 

@@ -13,7 +13,7 @@
 #include "text/tokenizer.h"
 
 typedef struct ch_counted_word {
-  size_t at; /* in the pool */
+  size_t at; /* offset in the pool */
   uint32_t size, hash;
   int64_t count;
 } ch_counted_word;
@@ -31,13 +31,13 @@ typedef struct ch_word_counts {
 bool ch_word_counts_add(ch_word_counts *counts, const char *word, size_t size, int64_t times);
 void ch_word_counts_free(ch_word_counts *counts);
 
-/* Adds the words of a text, except in the spans `left_out` (or NULL), with all cores. `marker` (NULL or "":
-   none) separates documents and is no word. settings: their progress callback is called; or NULL. */
+/* Adds the words of a text outside the spans `left_out` (NULL: none), with all cores. `marker` (NULL or "":
+   none) separates documents and is no word. `settings`, if not NULL, has the progress callback to call. */
 ch_status ch_word_counts_text(ch_word_counts *counts, const ch_split *split, const ch_text_file *file,
                               const ch_text_spans *left_out, const char *marker,
                               const ch_tokenizer_train_settings *settings, ch_error *error);
 
-/* Calls the progress callback, if there is one: false cancels. */
+/* Calls the progress callback, if there is one. Returns false if it cancels. */
 bool ch_training_goes_on(const ch_tokenizer_train_settings *settings, const char *stage, double done,
                          double total);
 

@@ -13,7 +13,7 @@ static const double bias_step = 1e-3;
 ch_status ch_expert_balance_create(const ch_config *config, const ch_params *params,
                                    ch_expert_balance *balance, ch_error *error) {
   *balance = (ch_expert_balance){.of_heads = config->attention.active_heads > 0};
-  /* A layer may choose experts, and heads. */
+  /* Tokens may choose experts and heads in one layer. */
   balance->routing.terms = calloc((size_t)(2 * config->num_hidden_layers), sizeof(double));
   if (!balance->routing.terms) return ch_no_memory(error);
   if (config->moe.experts == 0) return CH_OK;
@@ -74,8 +74,8 @@ static void move_bias(const ch_value_memory *memory, const ch_tensor *bias, cons
   memory->write(bias->data, is_wide ? (void *)wide : narrow, ch_tensor_bytes(bias));
 }
 
-/* Computes how far each bias of a layer moves towards even loads: by one step, or by steps whose root mean
- * square is one. */
+/* Computes the moves of a layer's biases towards even loads: bias_step each, or moves whose root mean square is
+ * bias_step. */
 static void moves_of(const ch_expert_balance *balance, const int64_t *load, double *moved) {
   int64_t experts = balance->experts, all = sum_of(load, experts);
   double squares = 0;

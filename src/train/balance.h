@@ -1,5 +1,5 @@
-/* Balancing the loads of experts, and of heads that tokens choose: counting the tokens of each, the balance
-   loss, and moving the bias of the choice. */
+/* Balances the loads of experts, and of heads that tokens choose: counts the tokens of each, computes the balance
+   loss, and moves the bias of the choice. */
 #ifndef CH_TRAIN_BALANCE_H
 #define CH_TRAIN_BALANCE_H
 
@@ -7,11 +7,11 @@
 #include "graph/plan.h"
 
 typedef struct ch_expert_balance {
-  int64_t layers, experts; /* layers with experts; 0 where the model has none */
-  int64_t *load;           /* [layers, experts] tokens of the last step that went to each expert */
-  int *bias;               /* [layers] the parameter with the layer's bias, or -1 */
+  int64_t layers, experts; /* layers with experts, and experts of such a layer; 0: the model has none */
+  int64_t *load;           /* [layers, experts]: tokens of the last step that went to each expert */
+  int *bias;               /* [layers]: index of the parameter with the layer's bias; -1: none */
   ch_balance_update update;
-  bool of_heads; /* tokens choose heads, whose balance loss is taken along: nothing counts their loads */
+  bool of_heads; /* true if tokens choose heads, which have a balance loss and no counts of loads */
   ch_routing routing;
 } ch_expert_balance;
 
@@ -23,8 +23,8 @@ void ch_expert_balance_free(ch_expert_balance *balance);
 void ch_expert_balance_begin(ch_expert_balance *balance, int64_t sequences);
 /* Returns the routing for ch_runner_call in every micro-batch of the step; NULL if tokens choose nothing. */
 ch_routing *ch_expert_balance_routing(ch_expert_balance *balance);
-/* Moves every bias by 1e-3 sign(mean load - load), or 1e-3 (mean load - load) over the root of its mean
-   square, where the model has biases. The weights are in `memory`. */
+/* Moves every bias, if the model has biases, by 1e-3 sign(mean load - load), or by 1e-3 (mean load - load) over the
+   root of its mean square. The weights are in `memory`. */
 void ch_expert_balance_end(const ch_expert_balance *balance, const ch_value_memory *memory,
                            const ch_tensor *weights);
 /* Returns the smallest and largest share of a layer's choices that an expert had in the last step. */

@@ -48,7 +48,7 @@ static int64_t point_numbers(const ch_trainer *trainer) {
   return ch_config_is_vision(&trainer->config) ? 4 : 2;
 }
 
-/* Lists every tensor of the file; names live in `names`, validation points as doubles in `points`. */
+/* Lists every tensor of the file. Names are allocated in `names`; `points` receives the validation points. */
 static int64_t list_tensors(const ch_trainer *trainer, const ch_host_tensors host[GROUPS],
                             ch_stored_tensor *list, ch_arena *names, double *points) {
   int64_t count = 0, numbers = point_numbers(trainer);
@@ -94,9 +94,9 @@ typedef struct checkpoint_output {
   double *points;
   ch_arena names;
   ch_host_tensors host[GROUPS];
-  char *whole, *room; /* for one tensor, and for one rank's piece of it */
-  int64_t *order;     /* the list's, in the file */
-  int64_t made;       /* tensors of it that were given */
+  char *whole, *room; /* memory for one tensor, and for one rank's piece of it */
+  int64_t *order;     /* [count]: indices of `list` in the order of the file */
+  int64_t made;       /* tensors written so far */
 } checkpoint_output;
 
 static void forget_saving(checkpoint_output *s) {
@@ -110,7 +110,7 @@ static void forget_saving(checkpoint_output *s) {
   for (int g = 0; g < GROUPS; g++) ch_host_tensors_free(&s->host[g]);
 }
 
-/* Lists what the file will hold. */
+/* Prepares the contents of the file. */
 static ch_status prepare_saving(const ch_trainer *trainer, checkpoint_output *s, ch_error *error) {
   size_t most = (size_t)GROUPS * (size_t)trainer->params.count + 2;
   ch_text header = {0};
@@ -140,7 +140,7 @@ static ch_status prepare_saving(const ch_trainer *trainer, checkpoint_output *s,
   return status;
 }
 
-/* Returns true if the tensor at `index` of the list comes together on rank 0. */
+/* Returns true if rank 0 has to gather the tensor at `index` of the list. */
 static bool is_divided(const checkpoint_output *s, int64_t index) {
   int64_t params = s->trainer->params.count;
   return index < GROUPS * params &&
@@ -214,8 +214,8 @@ static ch_status understand(const json_t *metadata, const char *path, checkpoint
   if (!ch_parse_number(ch_json_text_at(metadata, "seconds"), &facts->seconds))
     return damaged(error, path, "seconds");
   facts->step = (int64_t)step;
-  facts->tokens =
-      facts->step * ch_train_step_tokens(&facts->options); /* of versions that did not count them */
+  /* Earlier versions did not store the tokens. */
+  facts->tokens = facts->step * ch_train_step_tokens(&facts->options);
   if (ch_parse_number(ch_json_text_at(metadata, "tokens"), &tokens) && tokens >= 0 && tokens <= 1e18)
     facts->tokens = (int64_t)tokens;
   facts->source = strdup(ch_json_text_at(metadata, "source"));
@@ -265,7 +265,7 @@ ch_status ch_checkpoint_read_source(const char *path, char *source, size_t size,
   return CH_OK;
 }
 
-/* Finds a tensor of the file, which must have this type and shape. */
+/* Finds a tensor of the file, which must have the type and shape of *into. */
 static ch_status find_tensor(const ch_safetensors *file, const char *path, const char *name,
                              const ch_tensor *into, const char **data, ch_error *error) {
   const ch_stored_tensor *stored = ch_safetensors_find(file, name);
@@ -334,8 +334,8 @@ static ch_status copy_curves(ch_trainer *trainer, const ch_safetensors *file, co
   return status;
 }
 
-/* Finds the first key whose values differ, "attention.qk_norm" for a nested one. Returns false if none
- * does. */
+/* Finds the first key whose values differ, "attention.qk_norm" for a nested one. Returns false if all are
+ * equal. */
 static bool find_difference(const json_t *now, const json_t *before, char *key, size_t size) {
   const char *name;
   const json_t *value;
@@ -369,7 +369,7 @@ static ch_status match_config(const ch_trainer *trainer, const checkpoint *facts
   return status;
 }
 
-/* Gives options that the caller left open the checkpoint's values. */
+/* Sets options that the caller left open to the checkpoint's values. */
 static ch_status adopt(ch_trainer *trainer, const ch_train_options *stored, ch_error *error) {
   if (trainer->chosen_warmup) trainer->options.warmup = stored->warmup;
   bool other = trainer->options.micro_batch != stored->micro_batch;

@@ -1,6 +1,5 @@
-/* Prepares a text for training: its tokenizer, its token file, and a record of what both were derived
- * from. Another run with the same text and settings reuses them; one process at a time prepares a
- * directory. */
+/* Prepares a text for training: its tokenizer, its token file, and a record of their sources. Another run
+ * with the same text and settings reuses them; one process at a time prepares a directory. */
 #define _GNU_SOURCE
 #include "train/data.h"
 
@@ -22,19 +21,19 @@
 static const double usual_validation = 0.05;
 
 struct ch_data_parts {
-  const ch_data_options *options; /* while opening */
+  const ch_data_options *options; /* valid while opening */
   char *directory;
   char *tokens_path, *tokenizer_path, *record_path;
-  char **texts;            /* of the text files; NULL for a token file */
-  char **validation_texts; /* text files that validate; NULL: none */
+  char **texts;            /* [text_count]: paths of the text files; NULL for a token file */
+  char **validation_texts; /* [validation_count]: paths of separate validation texts; NULL: none */
   size_t text_count, validation_count;
-  json_t *record; /* what the files should be derived from */
+  json_t *record; /* record of the texts and settings that were requested */
   ch_tokenizer *tokenizer;
   ch_corpus *corpus;
   uint64_t seed;
 };
 
-/* --- what the files are made from ----------------------------------------------------------------------- */
+/* --- the sources of the files --------------------------------------------------------------------------- */
 
 static bool report_text(void *context, const char *stage, double done, double total) {
   const ch_data_options *options = context;
@@ -118,7 +117,7 @@ static bool same_origin(const struct ch_data_parts *p, const json_t *stored) {
                : json_equal(json_object_get(stored, "trained"), json_object_get(p->record, "trained"));
 }
 
-/* Returns true if the directory's files are those that p->record describes and have not changed since. */
+/* Returns true if the directory's files match p->record and have not changed since they were written. */
 static bool files_fit(const struct ch_data_parts *p) {
   json_t *stored = stored_record(p);
   ch_corpus *corpus = NULL;
@@ -165,7 +164,7 @@ static ch_status train_tokenizer(struct ch_data_parts *p, ch_error *error) {
                    (long long)o->vocab_size, CH_BPE_FIRST_MERGE);
   const char *const *texts = (const char *const *)p->texts;
   ch_corpus_options options = corpus_options(p);
-  options.validation_count = 0; /* only what would be left out of the texts themselves matters */
+  options.validation_count = 0; /* separate validation texts are not trained on anyway */
   ch_text_spans *validation = NULL;
   ch_division division;
   ch_status status = ch_division_open(&division, texts, (int)p->text_count, &options, error);
@@ -214,7 +213,7 @@ static ch_status give_tokenizer(const struct ch_data_parts *p, const char *direc
   return same ? CH_OK : ch_tokenizer_copy_to(p->tokenizer, directory, error);
 }
 
-/* Holds the directory's lock until *descriptor is closed (-1: its file system has none). */
+/* Locks the directory until *descriptor is closed (-1: the directory cannot be locked). */
 static ch_status lock_directory(const struct ch_data_parts *p, int *descriptor, ch_error *error) {
   static const struct timespec nap = {.tv_nsec = 50000000};
   const ch_data_options *o = p->options;
@@ -264,7 +263,7 @@ static ch_status check_tokenizer(const struct ch_data_parts *p, ch_error *error)
 static ch_status make_files(struct ch_data_parts *p, ch_error *error) {
   int lock;
   CH_TRY(lock_directory(p, &lock, error));
-  bool made = p->options->waits && files_fit(p); /* by another run, meanwhile */
+  bool made = p->options->waits && files_fit(p); /* another run may have prepared them meanwhile */
   ch_status status = CH_OK;
   if (!made)
     status = make_files_alone(p, error);
@@ -302,7 +301,7 @@ static ch_status take_directory(struct ch_data_parts *p, ch_error *error) {
                            error);
 }
 
-/* Finds the validation texts. They must not be trained on, and must not be token files. */
+/* Finds the validation texts, which must be neither training texts nor token files. */
 static ch_status find_validation_texts(struct ch_data_parts *p, ch_error *error) {
   const ch_data_options *o = p->options;
   if (!o->validation_text) return CH_OK;

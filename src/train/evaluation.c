@@ -25,7 +25,7 @@ static ch_status record_validation(ch_trainer *trainer, ch_validation_point poin
   return CH_OK;
 }
 
-/* Means over the `predicted` rows with a target. */
+/* Returns means over the `predicted` rows with a target. */
 static ch_validation_point point_of(const ch_trainer *trainer, const ch_pass_sums *all, int64_t predicted) {
   ch_validation_point point = {
       .step = trainer->step, .loss = all->loss / (double)predicted, .top1 = -1, .top5 = -1};
@@ -40,8 +40,8 @@ static ch_status interrupted(const ch_trainer *trainer, ch_error *error) {
                  (long long)trainer->step);
 }
 
-/* Fills this rank's micro-batch of a round, its part of trainer->batch; or those of all ranks, which look up
-   rows for each other. */
+/* Fills this rank's micro-batch of a round, a part of trainer->batch. If tables are divided, it fills those of all
+   ranks, because ranks look up rows for each other. */
 static ch_status fetch_round(ch_trainer *trainer, int64_t round, int64_t total, ch_error *error) {
   const ch_relay *relay = &trainer->relay;
   int64_t micro = trainer->options.micro_batch, stride = ch_relay_stride(relay);

@@ -40,7 +40,7 @@ size_t ch_trainer_largest(const ch_trainer *trainer) {
   return (size_t)most * ch_dtype_size(trainer->set.dtype);
 }
 
-/* Allocates memory on rank 0 for what is divided. */
+/* Allocates memory on rank 0 for divided tensors. */
 static ch_status reserve(const ch_trainer *trainer, ch_gathered_weights *g, void **room, ch_error *error) {
   const ch_parameter_set *set = &trainer->set;
   if (!ch_ranks_leads(trainer->ranks)) return CH_OK;

@@ -18,10 +18,10 @@
 enum { MOST_RECORD_BYTES = 1 << 20 };
 
 struct ch_image_source {
-  char *names; /* with commas between, from the root */
+  char *names; /* absolute paths, separated by commas */
   double validation;
   ch_image_set *set;
-  int64_t channels, size, times, count[2]; /* size: of the files' images; the model's are `times` as wide */
+  int64_t channels, size, times, count[2]; /* size: side of the files' images; the model's is size * times */
   ch_augmentation augmentation;
   uint64_t seed;
 };
@@ -48,8 +48,7 @@ static ch_status fill_train(void *context, int64_t first, ch_batch *batch, ch_er
   for (int64_t s = 0; s < batch->sequences; s++) {
     int64_t image = shuffled(p, first + s);
     batch->targets[s] = ch_image_set_label(p->set, CH_IMAGES_TRAIN, image);
-    /* Not the seed of the order, so that the augmentation of an image does not depend on its place in the
-       order. */
+    /* ~seed keeps the random numbers of augmentation independent of those of the order. */
     ch_image_augment(ch_image_set_pixels(p->set, CH_IMAGES_TRAIN, image), p->channels, p->size, p->times,
                      &p->augmentation, ~p->seed, (uint64_t)(first + s), batch->pixels + s * elements);
   }
@@ -62,8 +61,8 @@ static ch_status fill_validation(void *context, int64_t first, ch_batch *batch, 
   (void)error;
 #pragma omp parallel for schedule(static)
   for (int64_t s = 0; s < batch->sequences; s++) {
-    int64_t image =
-        first + s < count ? first + s : count - 1; /* past the end an image is repeated, and not counted */
+    /* Past the end the last image repeats, without a label. */
+    int64_t image = first + s < count ? first + s : count - 1;
     batch->targets[s] = first + s < count ? ch_image_set_label(p->set, CH_IMAGES_VALIDATION, image) : -1;
     ch_image_normalise(ch_image_set_pixels(p->set, CH_IMAGES_VALIDATION, image), p->channels, p->size,
                        p->times, batch->pixels + s * elements);

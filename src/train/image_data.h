@@ -9,23 +9,23 @@
 #include "train/batch_source.h"
 
 typedef struct ch_image_data {
-  ch_batch_source source; /* ready for ch_trainer_create; its context is this ch_image_data's */
+  ch_batch_source source; /* source for ch_trainer_create, valid as long as this ch_image_data */
   ch_image_info info;
   struct ch_image_source *parts;
 } ch_image_data;
 
-/* Opens the images that `names` says (images/image_set.h); if it is NULL, those that the directory's record
-   names. Where no files are for validation, a share of the images is. Release with ch_image_data_close, also
-   after a failure. */
+/* Opens the images in `names` (images/image_set.h) or, if it is NULL, those that the directory's record names.
+   Without validation files, the share `validation` of the images validates. Release with ch_image_data_close,
+   also after a failure. */
 ch_status ch_image_data_open(const char *names, double validation, const char *directory, ch_image_data *data,
                              ch_error *error);
-/* Makes the source for a model: its augmentation and seed are those of the options. Errors: images that do
-   not fit the config, none left to train on. */
+/* Prepares the source for a model, with the augmentation and seed of the options. Errors: images that do not fit
+   the config, none left to train on. */
 ch_status ch_image_data_prepare(ch_image_data *data, const ch_config *config, const ch_train_options *options,
                                 ch_error *error);
 /* Writes the record into the directory, which is created when missing. */
 ch_status ch_image_data_record(const ch_image_data *data, const char *directory, ch_error *error);
-/* Fails when the directory's record is of other images. */
+/* Fails if the directory's record names other images. */
 ch_status ch_image_data_check(const ch_image_data *data, const char *directory, ch_error *error);
 /* Changes the seed that decides the order of the images and their augmentation. */
 void ch_image_data_reseed(ch_image_data *data, uint64_t seed);

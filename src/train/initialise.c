@@ -8,7 +8,7 @@
 
 #include "base/random.h"
 
-/* Elements drawn from one stream: small enough to share a tensor among threads. */
+/* Elements drawn from one stream, few enough to divide a tensor among threads. */
 enum { PIECE = 1 << 16 };
 
 static double truncated_normal(ch_random *random) {
@@ -18,13 +18,13 @@ static double truncated_normal(ch_random *random) {
   return x;
 }
 
-/* Returns true if element i of a matrix is the element of its row that starts as one. */
+/* Returns true if element i of a matrix is the one of its row that starts as 1. */
 static bool is_hot(const ch_param *param, int64_t i) {
   int64_t rows = param->shape[param->rank - 2], columns = param->shape[param->rank - 1];
   return i % columns == i / columns % rows * columns / rows;
 }
 
-/* Mamba's spans of decays, which the authors of Gated DeltaNet keep. */
+/* Mamba's ranges of decays, which Gated DeltaNet uses too. */
 static const double most_rate = 16, least_step = 0.001, most_step = 0.1, floor_step = 1e-4;
 
 static double decay_bias(ch_random *random) {

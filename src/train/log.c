@@ -42,8 +42,8 @@ void ch_log_close(ch_log *log) {
 /* --- cutting -------------------------------------------------------------------------------------------- */
 
 typedef struct cut {
-  int64_t step;
-  bool evaluated, done;
+  int64_t step;         /* step of the checkpoint */
+  bool evaluated, done; /* true to keep an evaluation at `step`; true if the event "done" is at `step` */
 } cut;
 
 static bool keep_line(const char *line, size_t size, cut *c) {
@@ -128,13 +128,13 @@ ch_status ch_log_start(ch_log *log, const ch_trainer *trainer, ch_error *error) 
   return put_object(log, line, error);
 }
 
-/* Writes the shortest text of a number; JSON has no NaN. */
+/* Writes a number with nine digits. */
 static const char *number_text(double number, char buffer[40]) {
   snprintf(buffer, 40, "%.9g", number);
   return buffer;
 }
 
-/* Loads as a list a layer. */
+/* Writes the balance loss and the loads of experts, one list per layer. */
 static void put_experts(const ch_step_report *report, ch_text *line) {
   char loss[40];
   if (report->expert_layers == 0) return;

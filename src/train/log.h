@@ -1,4 +1,4 @@
-/* The log of a run: JSON lines, one object a line, appended as things happen. docs/train.md lists them. */
+/* The log of a run: JSON lines, one object per event. docs/train.md lists the events. */
 #ifndef CH_TRAIN_LOG_H
 #define CH_TRAIN_LOG_H
 
@@ -16,8 +16,8 @@ typedef struct ch_log {
 ch_status ch_log_open(ch_log *log, const char *path, ch_error *error);
 void ch_log_close(ch_log *log);
 
-/* Removes what came after a checkpoint at `step`: lines of later steps, an evaluation of this step unless
-   `evaluated`, and an incomplete last line. *done: whether the log says that the run was done at this
+/* Cuts the log back to a checkpoint at `step`: removes lines of later steps, an evaluation of this step unless
+   `evaluated`, and an incomplete last line. *done becomes true if the log says that the run was done at this
    step. */
 ch_status ch_log_cut(ch_log *log, int64_t step, bool evaluated, bool *done, ch_error *error);
 /* Removes all lines. */

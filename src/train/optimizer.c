@@ -1,4 +1,4 @@
-/* AdamW (Loshchilov & Hutter): moments with bias correction, decay apart from the gradient. */
+/* AdamW (Loshchilov & Hutter): moments with bias correction, and decay decoupled from the gradient. */
 #include "train/optimizer.h"
 
 #include <math.h>
@@ -89,7 +89,7 @@ static void add_identity(const ch_kernels *kernels, const ch_tensor *weight, dou
                              (char *)weight->data + ch_dtype_bytes(weight->dtype, i * rows * columns));
 }
 
-/* Returns the owner's piece of a gradient; of a table divided by columns, everything that this rank holds. */
+/* Returns this rank's piece of a gradient. Of a table divided by columns, it is everything that this rank holds. */
 static void *own_gradient(const ch_parameter_set *set, int p) {
   int64_t before = set->keeping[p] == CH_KEPT_COLUMNS ? 0 : set->pieces[p].first;
   return (char *)set->gradients[p].data + before * (int64_t)ch_dtype_size(set->dtype);
@@ -103,7 +103,7 @@ void ch_adamw_step(const ch_parameter_set *set, const ch_kernels *kernels, const
     const ch_parameter_piece piece = set->pieces[p];
     if (set->params->rows[p].frozen || piece.count == 0) continue;
     double factor = set->params->rows[p].lr_factor;
-    /* Decay is per step, lr * weight_decay, whatever the tensor's own rate. */
+    /* Decay is lr * weight_decay per step and does not depend on the tensor's rate factor. */
     double decay = set->params->rows[p].decay ? options->weight_decay / factor : 0;
     kernels->adamw(team, piece.count, set->masters[p].data, own_gradient(set, p), set->m[p].data,
                    set->v[p].data, scale, lr * factor, options->beta1, options->beta2, options->eps, decay,

@@ -1,4 +1,4 @@
-/* Options as JSON, for checkpoints and logs, and the check that a resumed run keeps them. */
+/* Options as JSON, for checkpoints and logs, and the check that a resumed run does not change them. */
 #ifndef CH_TRAIN_OPTIONS_JSON_H
 #define CH_TRAIN_OPTIONS_JSON_H
 
@@ -14,7 +14,7 @@ json_t *ch_train_options_to_json(const ch_train_options *options);
 /* Reads options. Every member must exist; `where` names the file in messages. */
 ch_status ch_train_options_from_json(const json_t *object, const char *where, ch_train_options *options,
                                      ch_error *error);
-/* Fails with CH_ERROR_ARGUMENT that names the first option that decides the result and differs. */
+/* Fails with CH_ERROR_ARGUMENT if options marked [same] differ. The message names the first of them. */
 ch_status ch_train_options_match(const ch_train_options *stored, const ch_train_options *asked,
                                  const char *where, ch_error *error);
 

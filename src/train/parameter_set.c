@@ -7,16 +7,17 @@
 #include "base/memory.h"
 #include "base/share.h"
 
-/* Tensors start on cache lines, so that two threads never write one line; and so do parts, in every type. */
+/* Elements of a cache line of bytes. Tensors and parts of every type start on cache lines, so that two threads never
+ * write one line. */
 enum { LINE = 64 };
 
 static int64_t up_to_lines(int64_t elements) {
   return (elements + LINE - 1) / LINE * LINE;
 }
 
-/* --- who has what --------------------------------------------------------------------------------------- */
+/* --- division over ranks -------------------------------------------------------------------------------- */
 
-/* Returns the columns of this rank's part of a tensor that is divided by columns. */
+/* Returns the number of columns of `rank` of a tensor that is divided by columns, and sets *first. */
 static int64_t own_columns(const ch_param *param, int rank, int ranks, int64_t *first) {
   int64_t all = param->shape[param->rank - 1];
   *first = ch_share_begin(all, rank, ranks);
@@ -29,7 +30,7 @@ static int64_t elements_here(const ch_param *param, ch_keeping keeping, int rank
   return count / param->shape[param->rank - 1] * own_columns(param, rank, ranks, &first);
 }
 
-/* Elements and parts of the regions; places may be NULL. */
+/* Sets the elements and parts of the regions, and places (or NULL). */
 static void lay_out(const ch_params *params, int rank, int ranks, const ch_keeping *keeping, int64_t *places,
                     ch_parameter_region regions[CH_KEEPINGS]) {
   for (int p = 0; p < params->count; p++) {
@@ -134,7 +135,7 @@ static void release_region(const ch_parameter_set *set, ch_keeping keeping) {
 
 /* --- views ---------------------------------------------------------------------------------------------- */
 
-/* Returns this rank's part of the whole tensor at `data`. */
+/* Returns a view of the tensor at `data`: of the whole tensor, or of this rank's columns of a divided table. */
 static ch_tensor view_of(const ch_parameter_set *set, int p, ch_dtype dtype, void *data) {
   const ch_param *param = &set->params->rows[p];
   ch_tensor view = {.dtype = dtype, .rank = param->rank, .data = data};
@@ -143,7 +144,7 @@ static ch_tensor view_of(const ch_parameter_set *set, int p, ch_dtype dtype, voi
   return view;
 }
 
-/* Returns this rank's piece, in a block of its parts. */
+/* Returns a view of this rank's piece in a block that holds its part of the region. */
 static ch_tensor piece_of(const ch_parameter_set *set, int p, void *block) {
   ch_parameter_piece piece = set->pieces[p];
   ch_keeping keeping = set->keeping[p];
@@ -174,7 +175,7 @@ static void place(ch_parameter_set *set) {
 
 /* --- creation ------------------------------------------------------------------------------------------- */
 
-/* Fails if a model cannot fit. The system may grant more memory than exists and kill the program later. */
+/* Fails if a model cannot fit, because the system may grant more memory than exists and kill the program later. */
 static ch_status check_room(size_t bytes, ch_error *error) {
   double machine = ch_machine_memory();
   if ((double)bytes <= machine) return CH_OK;
@@ -264,7 +265,7 @@ ch_tensor ch_parameter_whole(const ch_parameter_set *set, int p, void *data) {
   return whole;
 }
 
-/* Copies the columns of a piece between it and the whole table. */
+/* Copies the columns of a piece between the piece and the whole table. */
 static void copy_columns(const ch_parameter_set *set, ch_parameter_piece piece, const char *from,
                          int64_t from_columns, char *to, int64_t to_columns) {
   size_t size = ch_dtype_size(set->dtype);

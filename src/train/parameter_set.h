@@ -1,4 +1,4 @@
-/* Weights, gradients and optimizer state of a model in training: the part that a rank holds. */
+/* The part of a model's weights, gradients and optimizer state that a rank holds in training. */
 #ifndef CH_TRAIN_PARAMETER_SET_H
 #define CH_TRAIN_PARAMETER_SET_H
 
@@ -8,16 +8,14 @@
 /* The ways to store a tensor on several ranks that train one model. Every element has an owner: the rank that
    updates it and alone has its moments (ZeRO stage 1, Rajbhandari et al. 2020). */
 typedef enum ch_keeping {
-  CH_KEPT_WHOLE, /* weight and gradient are whole on every rank; a rank owns a piece */
-  /* as CH_KEPT_WHOLE, but the whole weight is rounded to BF16, which graphs read; the owner of a piece has it
-   * in F32 */
-  CH_KEPT_ROUNDED,
-  CH_KEPT_COLUMNS, /* a lookup table: a rank has some of the columns, of weight, gradient and moments */
+  CH_KEPT_WHOLE,   /* weight and gradient are whole on every rank; a rank owns a piece */
+  CH_KEPT_ROUNDED, /* every rank has the whole weight in BF16; the owner of a piece also has it in F32 */
+  CH_KEPT_COLUMNS, /* a rank has some columns of a lookup table's weight, gradient and moments */
   CH_KEEPINGS
 } ch_keeping;
 
-/* The elements of a tensor that a rank owns: `count` from `first` on. If a table is divided by columns: those
-   of `columns` columns from `first` on, in every row. */
+/* The elements of a tensor that a rank owns: `count` from `first` on. Of a table divided by columns, they are
+   `columns` columns from column `first` on. */
 typedef struct ch_parameter_piece {
   int64_t first, count, columns;
 } ch_parameter_piece;
@@ -25,38 +23,34 @@ typedef struct ch_parameter_piece {
 /* The tensors that are stored in one way: blocks of memory with the same layout, of which each rank owns an
    equal part. */
 typedef struct ch_parameter_region {
-  /* elements of all ranks, and of one; for tables divided by columns, both are what this rank holds */
-  int64_t elements, part;
-  void *weights, *gradients, *masters, *m,
-      *v; /* the last three are of this rank's part; masters may be in weights */
+  int64_t elements, part; /* elements of all ranks, and of one; both of this rank if columns are divided */
+  /* [elements] weights and gradients; [part] masters, which are in `weights` unless these are rounded, and moments */
+  void *weights, *gradients, *masters, *m, *v;
 } ch_parameter_region;
 
-/* Bytes that a rank holds. */
+/* Bytes that a rank holds. masters: F32 copies of this rank's part of weights that graphs read in BF16. */
 typedef struct ch_parameter_bytes {
-  size_t weights, gradients, /* as graphs read and write them */
-      masters,               /* this rank's F32 of weights that graphs read in BF16 */
-      moments;
+  size_t weights, gradients, masters, moments;
 } ch_parameter_bytes;
 
 /* Weights, gradients and both moments of a model. */
 typedef struct ch_parameter_set {
-  const ch_params *params; /* must outlive the set */
+  const ch_params *params; /* parameter table, which must outlive the set */
   ch_dtype dtype;
-  ch_tensor *weights, *gradients; /* [params->count] views: what graphs read, and where gradients go */
-  ch_tensor *masters, *m, *v;     /* [params->count] views of this rank's pieces alone */
-  void **gradient_data;           /* [params->count] the data of `gradients`, for ch_run.gradients */
-  int64_t *places;                /* [params->count] elements of the region before each */
-  ch_parameter_piece *pieces;     /* [params->count] what this rank owns */
+  ch_tensor *weights, *gradients; /* [params->count]: weights that graphs read, gradients that they write */
+  ch_tensor *masters, *m, *v;     /* [params->count]: this rank's pieces of master weights and moments */
+  void **gradient_data;           /* [params->count]: data of `gradients`, for ch_run.gradients */
+  int64_t *places;                /* [params->count]: first element of each tensor in its region */
+  ch_parameter_piece *pieces;     /* [params->count]: pieces that this rank owns */
   ch_keeping *keeping;            /* [params->count] */
   int rank, ranks;
-  /* [ranks, squares_each] of columns of gradients, of each rank's tables one after the other */
-  double *table_squares;
-  int64_t squares_each;
+  double *table_squares; /* [ranks, squares_each]: squared columns of gradients of each rank's tables */
+  int64_t squares_each;  /* most columns of divided tables on a rank */
   ch_parameter_region regions[CH_KEEPINGS];
-  const ch_value_memory *memory; /* the memory that holds them */
+  const ch_value_memory *memory; /* memory that holds the tensors */
 } ch_parameter_set;
 
-/* Creates the set of one of several ranks. keeping [params->count] is copied. */
+/* Creates the set of one of several ranks. keeping [params->count] is copied; NULL: all CH_KEPT_WHOLE. */
 ch_status ch_parameter_set_create_part(ch_parameter_set *set, const ch_params *params,
                                        const ch_kernels *kernels, int rank, int ranks,
                                        const ch_keeping *keeping, ch_error *error);
@@ -74,9 +68,9 @@ void ch_parameter_set_free(ch_parameter_set *set);
 typedef enum ch_parameter_group { CH_WEIGHTS, CH_FIRST_MOMENTS, CH_SECOND_MOMENTS } ch_parameter_group;
 /* Returns this rank's pieces [params->count] of a group. */
 const ch_tensor *ch_parameter_pieces(const ch_parameter_set *set, ch_parameter_group group);
-/* Returns a view of a whole tensor, in the set's type. */
+/* Returns a view of a whole tensor at `data`, in the set's type. */
 ch_tensor ch_parameter_whole(const ch_parameter_set *set, int parameter, void *data);
-/* Copies this rank's part of a whole tensor of the host, in the set's type. */
+/* Copies this rank's part of a whole tensor in the host's memory, of the set's type, into the set. */
 void ch_parameter_set_put(const ch_parameter_set *set, const ch_kernels *kernels, const ch_team *team,
                           ch_parameter_group group, int parameter, const void *whole);
 /* Copies the piece of `rank` into a whole tensor, both in the host's memory. */

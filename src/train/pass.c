@@ -1,4 +1,4 @@
-/* One pass of a trainer's model over a micro-batch, and what it adds to the sums. */
+/* One pass of a trainer's model over a micro-batch, and its additions to the sums. */
 #include "train/trainer_private.h"
 
 int64_t ch_count_predicted(const int32_t *targets, int64_t count) {
@@ -114,8 +114,8 @@ ch_status ch_trainer_backward(ch_trainer *trainer, int64_t index, double seed, c
   call.gradients =
       trainer->relay.shards.count ? trainer->relay.shards.gradient_data : trainer->set.gradient_data;
   call.accumulate = call.follows_micro_batch = index > 0;
-  call.elsewhere =
-      index > 0 && index == ch_relay_first(&trainer->relay); /* earlier sums are those of other ranks */
+  /* The sums before this rank's first micro-batch are those of other ranks. */
+  call.elsewhere = index > 0 && index == ch_relay_first(&trainer->relay);
   call.more_micro_batches = index + 1 < trainer->relay.micro_batches;
   call.routing = ch_expert_balance_routing(&trainer->balance);
   if (call.routing) {

@@ -1,8 +1,8 @@
-/* Driving a trainer: steps, evaluations, checkpoints and the log, in an order that a crash cannot break.
+/* Drives a trainer: steps, evaluations, checkpoints and the log, in an order that a crash cannot break.
  *
  * After step n come, in this order: its line in the log, an evaluation when one is due, a checkpoint when one
- * is due. Whatever interrupts that order, resuming finds a checkpoint of some step k, cuts the log back to k,
- * and does what was still due after k before going on with k + 1. */
+ * is due. After any interruption, resuming finds a checkpoint of some step k, cuts the log back to k, catches up
+ * on an evaluation that was due after k, and continues with step k + 1. */
 #define _GNU_SOURCE
 #include "train/run.h"
 
@@ -23,12 +23,11 @@ typedef struct run {
   const ch_train_options *options;
   const ch_train_events *events;
   const char *directory;
-  char *checkpoint;     /* its path */
-  ch_rank_group *ranks; /* that drive the trainer together, of which the first writes the files */
-  ch_log log;           /* the first one's */
-  double last_saved;    /* on ch_clock */
-  int64_t saved_step,
-      saved_points; /* of the checkpoint on disk: its step (-1 for none) and its evaluations */
+  char *checkpoint;                 /* path of the checkpoint */
+  ch_rank_group *ranks;             /* ranks that drive the trainer together; rank 0 writes the files */
+  ch_log log;                       /* log, open on rank 0 only */
+  double last_saved;                /* time of the last checkpoint on ch_clock */
+  int64_t saved_step, saved_points; /* step (-1: none) and evaluations of the checkpoint on disk */
 } run;
 
 static ch_progress_record progress_of(const run *r) {
@@ -47,7 +46,7 @@ static ch_status agree(const run *r, ch_status status, ch_error *error) {
 
 /* --- the directory -------------------------------------------------------------------------------------- */
 
-/* Finds out before the first step, not at the first checkpoint, that the disk is full. */
+/* Fails before the first step if the disk has no space for checkpoints and the model. */
 static ch_status check_space(const run *r, ch_error *error) {
   struct statvfs disk;
   if (statvfs(r->directory, &disk) != 0) return CH_OK;
@@ -102,7 +101,7 @@ static ch_status take_up(run *r, bool resume, bool *done, ch_error *error) {
   return CH_OK;
 }
 
-/* --- what happens between steps ------------------------------------------------------------------------- */
+/* --- between steps -------------------------------------------------------------------------------------- */
 
 static bool interrupted(const run *r) {
   return r->events->interrupted && r->events->interrupted(r->events->context);
@@ -162,7 +161,7 @@ static ch_status go_on(run *r, ch_error *error) {
     if (checkpoint_due(r)) CH_TRY(save(r, error));
     ch_progress_record record = progress_of(r);
     if (record.step == record.steps) return CH_OK;
-    /* Several ranks find out together, when the step begins. */
+    /* Several ranks agree on an interruption when the step begins. */
     if (!r->ranks && interrupted(r)) return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted");
     CH_TRY(step(r, error));
   }
@@ -170,12 +169,12 @@ static ch_status go_on(run *r, ch_error *error) {
 
 /* --- the end -------------------------------------------------------------------------------------------- */
 
-/* Saves what was done when the run was stopped, and logs why it stopped. */
+/* Saves the progress of a run that was stopped, and logs the reason. */
 static ch_status stop(run *r, ch_status why, ch_error *error) {
   int64_t at = progress_of(r).step;
   ch_error lost = {0};
-  /* After a failure of the log or the text the weights are still good and worth a checkpoint. After numbers
-     that are not finite they are not. */
+  /* After a failure of the log or the text, the weights are still good and worth a checkpoint. If numbers are
+     not finite, they are not. */
   bool worth = why == CH_ERROR_INTERRUPTED || why == CH_ERROR_IO || why == CH_ERROR_MEMORY;
   if (worth && unsaved(r)) ch_trainer_save(r->trainer, r->checkpoint, &lost);
   if (why != CH_ERROR_INTERRUPTED) {
@@ -190,7 +189,7 @@ static ch_status stop(run *r, ch_status why, ch_error *error) {
                  (long long)at, (long long)r->options->steps);
 }
 
-/* Removes the files of a worker that computed no step, where nothing was there before. */
+/* Removes the files of a worker that computed no step in a new run. */
 static void withdraw(const run *r) {
   static const char *const files[] = {CH_TRAIN_CHECKPOINT,
                                       CH_WORKER_SETTINGS,
@@ -219,8 +218,7 @@ static ch_status hand_over(run *r, ch_error *error) {
 static ch_status drive(run *r, bool resume, ch_error *error) {
   bool done;
   CH_TRY(take_up(r, resume, &done, error));
-  if (leads(r))
-    ch_remove_leftovers(r->directory, written_files); /* nobody else writes here: the log is locked */
+  if (leads(r)) ch_remove_leftovers(r->directory, written_files); /* the locked log excludes other writers */
   if (done && r->saved_step == r->options->steps) {
     if (r->events->started) r->events->started(r->events->context, r->saved_step, &(ch_trained_on){0});
     return CH_OK;

@@ -11,34 +11,34 @@
 /* Callbacks of a run; every member may be NULL. Called by the thread that runs. */
 typedef struct ch_train_events {
   void *context;
-  /* After every step. */
+  /* Called after every step. */
   void (*step)(void *context, const ch_step_report *report);
   /* Called from time to time within a step or an evaluation of more than a second, with the finished share. */
   ch_share_sink share;
-  /* Before every evaluation; until `evaluated`, shares are those of the evaluation. */
+  /* Called before every evaluation; until `evaluated`, shares are those of the evaluation. */
   void (*evaluating)(void *context);
-  /* After every evaluation. */
+  /* Called after every evaluation. */
   void (*evaluated)(void *context, const ch_validation_point *point);
-  /* After every checkpoint. */
+  /* Called after every checkpoint. */
   void (*saved)(void *context, int64_t step, const char *path);
   /* Returns true when the run should stop; called often. The run then saves a checkpoint and returns
      CH_ERROR_INTERRUPTED. */
   ch_stop_test interrupted;
-  /* Once, when everything is ready: the first step to come is `step` + 1. Strings in `on` are valid until it
+  /* Called once, when everything is ready: the next step is `step` + 1. Strings in `on` are valid until it
      returns. */
   void (*started)(void *context, int64_t step, const ch_trained_on *on);
-  const struct ch_worker *worker; /* PyTorch trains the run (train/worker.h); NULL: the trainer does */
+  const struct ch_worker *worker; /* worker that trains the run (train/worker.h); NULL: the trainer does */
 } ch_train_events;
 
-/* Converts the report of one step, in a run of `steps` steps, to that of the library's callers. */
+/* Converts the report of one step, in a run of `steps` steps, to the public type. */
 void ch_train_step_of(const ch_step_report *report, int64_t steps, ch_train_step *step);
 
 /* Drives `trainer` to its last step. DIRECTORY (created when missing) gets log.jsonl, checkpoint.safetensors
    and, at the end, the model (config.json and model.safetensors; the caller adds the tokenizer). With
    `resume`, the run continues from a checkpoint found there and the log is cut back to it. Without a
-   checkpoint it starts at the beginning; a finished run is left as it is, and the call returns CH_OK at once.
+   checkpoint it starts at the beginning; a finished run is unchanged, and the call returns CH_OK at once.
    Without `resume`, a checkpoint found there is an error. Errors: CH_ERROR_INTERRUPTED (a checkpoint was
-   saved; the message says at which step), CH_ERROR_NUMERIC and CH_ERROR_IO (the last good checkpoint stays).
+   saved; the message names the step), CH_ERROR_NUMERIC and CH_ERROR_IO (the last good checkpoint remains).
    With a trainer over ranks every rank calls it; rank 0 writes the files. Curves and losses:
    ch_trainer_progress. */
 ch_status ch_train_run(ch_trainer *trainer, const char *directory, bool resume, const ch_train_events *events,

@@ -27,7 +27,7 @@ static ch_shard_round *round_at(ch_shards *shards, int64_t round) {
   return &shards->rounds[round % ROUNDS];
 }
 
-/* --- who has what --------------------------------------------------------------------------------------- */
+/* --- division over ranks -------------------------------------------------------------------------------- */
 
 static int64_t micro_batch(const ch_shards *shards, int64_t round, int rank) {
   return round * ranks_of(shards) + rank;
@@ -52,7 +52,7 @@ static int64_t columns_of(const ch_shards *shards, const ch_shard_table *table, 
   return ch_share_begin(table->columns, rank + 1, ranks_of(shards)) - *first;
 }
 
-/* Returns the share of `rank` in a buffer of all columns, and its size. */
+/* Returns the share of `rank` in a buffer of all columns, and sets *bytes. */
 static char *share(const ch_shards *shards, const ch_shard_table *table, char *buffer, int rank,
                    size_t *bytes) {
   int64_t first, columns = columns_of(shards, table, rank, &first);
@@ -79,7 +79,7 @@ static int gradients_tag(const ch_shards *shards, int table) {
 
 /* --- waiting -------------------------------------------------------------------------------------------- */
 
-/* Waits for all transfers of one kind. With `patient` nothing interrupts it. */
+/* Waits for all transfers of one kind. With `patient`, a stop does not end the waiting. Returns false if stopped. */
 static bool await(const ch_shards *shards, ch_transfer *transfers, bool patient) {
   for (int i = 0; i < shards->count * ranks_of(shards); i++)
     if (!ch_ranks_wait(shards->ranks, &transfers[i], patient ? NULL : shards->stop, shards->stop_context))
@@ -93,7 +93,7 @@ static ch_status interrupted(ch_error *error) {
 
 /* --- rows ----------------------------------------------------------------------------------------------- */
 
-/* Serves one rank; this rank's own rows stay here. */
+/* Looks up rows of this rank's columns for the tokens of `rank`, and sends them unless that is this rank. */
 static void serve(ch_shards *shards, int64_t round, int rank, bool patient) {
   ch_shard_round *r = round_at(shards, round);
   const int32_t *tokens = patient ? NULL : tokens_of(shards, round, rank);
@@ -126,7 +126,7 @@ static void expect_rows(ch_shards *shards, int64_t round) {
     }
 }
 
-/* Sends a round's rows and begins to receive this rank's. */
+/* Sends a round's rows and begins to receive those for this rank. */
 static bool post(ch_shards *shards, int64_t round, bool patient) {
   ch_shard_round *r = round_at(shards, round);
   if (!await(shards, r->rows_out, patient) || !await(shards, r->rows_in, patient)) return false;
@@ -200,7 +200,7 @@ void ch_shards_begin(ch_shards *shards, int64_t micro_batches, const int32_t *to
   shards->posted = shards->left = shards->added = 0;
 }
 
-/* Lets a run read the rows of this round, and write their gradients. */
+/* Makes runs read the rows of this round and write their gradients. */
 static void bind(ch_shards *shards, int64_t round) {
   const ch_shard_round *r = round_at(shards, round);
   for (int t = 0; t < shards->count; t++) {
@@ -217,7 +217,7 @@ ch_status ch_shards_enter(ch_shards *shards, int64_t round, ch_error *error) {
   double start = ch_clock(), sent = ch_ranks_traffic(shards->ranks).sent;
   if (!post_up_to(shards, shards->by_round ? round : round + 1)) return interrupted(error);
   if (!await(shards, r->rows_in, false) || !await(shards, r->gradients_out, false)) return interrupted(error);
-  while (shards->backward && shards->added <= round - ROUNDS) /* their memory is used anew */
+  while (shards->backward && shards->added <= round - ROUNDS) /* this round reuses their memory */
     if (!add(shards, shards->added)) return interrupted(error);
   bind(shards, round);
   /* A run adds to gradients from the second micro-batch on. */

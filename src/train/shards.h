@@ -1,11 +1,11 @@
 /* Lookup tables of gates of which every rank has some columns (EG-MLA, "Embedding Parallelism").
  *
- * The ranks' micro-batches of one turn, number k n to k n + n - 1, form a round. Each rank looks its columns
- * up for the tokens of all of them and sends everyone the rows of that one's tokens, where an operation joins
- * them (graph/ops/joined_rows.c). Gradients go the way back: each rank receives those of its columns and adds
- * them in the order of micro-batches, as one process does, so that the bits do not depend on the number of
- * ranks. Rows come a round before they are needed, and gradients are added a round or two after they were
- * computed, so that ranks which compute one behind the other do not wait. */
+ * Micro-batches k n to k n + n - 1 of n ranks form round k. Each rank looks up its columns for the tokens of all
+ * micro-batches of a round and sends every rank the rows for its tokens, where an operation joins them
+ * (graph/ops/joined_rows.c). Gradients take the way back: each rank receives those of its columns and adds them in
+ * the order of micro-batches, as one process does, so that the bits do not depend on the number of ranks. Rows are
+ * sent a round before they are needed, and gradients are added one or two rounds after they were computed, so that
+ * ranks that compute one behind the other do not wait. */
 #ifndef CH_TRAIN_SHARDS_H
 #define CH_TRAIN_SHARDS_H
 
@@ -13,18 +13,18 @@
 #include "ranks/ranks.h"
 #include "train/parameter_set.h"
 
-/* A table, and the elements before it in buffers of all columns, and of the own. */
+/* A lookup table that is divided by columns. */
 typedef struct ch_shard_table {
-  int parameter;
-  bool trained;
-  int64_t columns, own, first; /* own: columns from `first` on */
-  int64_t place, own_place;
+  int parameter;               /* index in the parameter table */
+  bool trained;                /* false if the table is frozen */
+  int64_t columns, own, first; /* all columns; columns of this rank, and the first of them */
+  int64_t place, own_place;    /* elements before the table in buffers of all columns, and of own columns */
 } ch_shard_table;
 
-/* The messages of a round: every other one has the same memory. N: tokens of a micro-batch. */
+/* The messages of a round. Every other round uses the same memory. N: tokens of a micro-batch. */
 typedef struct ch_shard_round {
-  char *rows, *gradients;     /* [tables][ranks][N, columns of the rank] of the own micro-batch */
-  char *looked_up, *received; /* [ranks][tables][N, own columns] rows for others, gradients of others */
+  char *rows, *gradients;     /* [tables][ranks][N, columns of the rank]: of this rank's micro-batch */
+  char *looked_up, *received; /* [ranks][tables][N, own columns]: rows for other ranks, gradients from them */
   ch_transfer *rows_in, *rows_out, *gradients_in, *gradients_out; /* [tables, ranks] */
 } ch_shard_round;
 
@@ -34,20 +34,18 @@ typedef struct ch_shards {
   const ch_parameter_set *set;
   int first_tag, count;
   ch_shard_table *tables; /* [count] */
-  int64_t rows;           /* N */
-  int64_t all, own;       /* elements of a round's rows, and of looked_up for one rank */
+  int64_t rows;           /* tokens N of a micro-batch */
+  int64_t all, own;       /* elements of a round's `rows`, and of `looked_up` for one rank */
   ch_shard_round rounds[2];
-  ch_transfer *transfers; /* that the rounds have */
-  ch_tensor *weights;     /* [params] what a run reads: of tables, the rows of its tokens */
-  void **gradient_data;   /* [params] gradients of these rows and of the other parameters */
+  ch_transfer *transfers; /* memory of the rounds' transfers */
+  ch_tensor *weights; /* [params]: weights that a run reads; tables are replaced by the rows of its tokens */
+  void **gradient_data; /* [params]: memory for gradients; of tables, for those of the rows */
   ch_stop_test stop;
   void *stop_context;
-  /* Valid during a step or an evaluation: */
-  int64_t micro_batches, round_count;
-  const int32_t *tokens; /* of its micro-batches, or if they are fetched round by round of those of a round */
-  bool by_round, backward;
-  int64_t posted, left,
-      added; /* rounds whose rows are under way, whose gradients are, and whose gradients were added */
+  int64_t micro_batches, round_count; /* micro-batches and rounds of the current step or evaluation */
+  const int32_t *tokens;       /* tokens of all its micro-batches; with `by_round`, of the current round */
+  bool by_round, backward;     /* true in evaluations; true in training steps */
+  int64_t posted, left, added; /* rounds whose rows were sent, whose gradients were sent, and were added */
 } ch_shards;
 
 /* Creates the shards of those tables of `set` that are divided by columns. Micro-batches have `rows` tokens.
@@ -60,18 +58,18 @@ size_t ch_shards_bytes(const ch_shards *shards);
 /* Computes ch_shards_bytes for one rank of several, without creating shards. */
 size_t ch_shards_bytes_of(const ch_params *params, ch_dtype dtype, int64_t rows, int rank, int ranks);
 
-/* Begins a step, with the tokens of all its micro-batches; or an evaluation, whose `tokens` change round by
- * round. */
+/* Begins a training step (`backward`) with the tokens of all its micro-batches, or an evaluation, whose `tokens`
+ * change from round to round. */
 void ch_shards_begin(ch_shards *shards, int64_t micro_batches, const int32_t *tokens, bool backward);
 /* Begins round `round`. When it returns, the rows for this rank's micro-batch, if it has one, have
  * arrived. */
 ch_status ch_shards_enter(ch_shards *shards, int64_t round, ch_error *error);
-/* Ends a round, after this rank's micro-batch was differentiated. */
+/* Ends a round of a training step after this rank's micro-batch was differentiated: sends its gradients. */
 void ch_shards_leave(ch_shards *shards, int64_t round);
 /* Ends the step, after all of this rank's micro-batches, and adds the gradients that are still in
  * transfer. */
 ch_status ch_shards_end(ch_shards *shards, ch_error *error);
-/* Ends the step after a failure: sends and receives the rest, whatever its values. */
+/* Ends the step after a failure: sends and receives the remaining messages, whose values do not matter. */
 void ch_shards_give_up(ch_shards *shards);
 
 #endif

@@ -27,13 +27,13 @@ static ch_status loss_not_finite(const ch_trainer *trainer, int64_t step, double
 
 /* --- differentiate -------------------------------------------------------------------------------------- */
 
-/* Counts of a step's sequences. */
+/* Counts of a step's tokens, or images. */
 typedef struct contents {
-  int64_t predicted; /* tokens, or images, with a target */
-  int64_t tokens;    /* (or images), without what fills sequences up */
+  int64_t predicted; /* tokens with a target */
+  int64_t tokens;    /* tokens without padding */
 } contents;
 
-/* Counts what `part` holds, whose first sequence is the batch's number `first`. */
+/* Adds the counts of `part`, whose first sequence has number `first` in the batch. */
 static void count(ch_trainer *trainer, const ch_batch *part, int64_t first, contents *found) {
   for (int64_t s = 0, at = 0; s < part->sequences; s++, at += part->length) {
     int64_t *text = &trainer->text[first + s];
@@ -44,7 +44,7 @@ static void count(ch_trainer *trainer, const ch_batch *part, int64_t first, cont
   found->predicted += ch_count_predicted(part->targets, part->sequences * part->length);
 }
 
-/* Fills the micro-batches of this rank, and counts what they hold. */
+/* Fills the micro-batches of this rank, and counts their contents. */
 static ch_status fetch_own(ch_trainer *trainer, contents *found, ch_error *error) {
   const ch_relay *relay = &trainer->relay;
   int64_t begin = trainer->step * trainer->batch.sequences, all = ch_trainer_micro_batches(trainer);
@@ -80,7 +80,7 @@ static ch_status fetch(ch_trainer *trainer, ch_stop_test stop, void *stop_contex
   return ch_fail(error, CH_ERROR_ARGUMENT, "step %lld has nothing to predict", (long long)step);
 }
 
-/* Runs the micro-batches of this rank. *sums: of all micro-batches up to this rank's last one. */
+/* Runs the micro-batches of this rank. *sums receives the sums over all micro-batches up to this rank's last one. */
 static ch_status differentiate(ch_trainer *trainer, int64_t predicted, ch_stop_test stop, void *stop_context,
                                ch_pass_sums *sums, ch_error *error) {
   ch_relay *relay = &trainer->relay;
@@ -130,7 +130,7 @@ static void gather_squares(const ch_trainer *trainer) {
   ch_ranks_gather(trainer->ranks, set->table_squares, (size_t)set->squares_each * sizeof *set->table_squares);
 }
 
-/* Brings the status and the sums of all ranks together. The norm is measured where all gradients are. */
+/* Agrees on the status and shares the sums of the last rank, which has all gradients and measures their norm. */
 static ch_status agree(ch_trainer *trainer, ch_status status, int64_t predicted, outcome *step,
                        ch_error *error) {
   ch_relay *relay = &trainer->relay;
@@ -148,7 +148,7 @@ static ch_status agree(ch_trainer *trainer, ch_status status, int64_t predicted,
 
 /* --- apply ---------------------------------------------------------------------------------------------- */
 
-/* Gathers the weights that the ranks have updated on all of them. */
+/* Gathers on all ranks the weights that each rank has updated. */
 static void gather_weights(ch_trainer *trainer) {
   const ch_parameter_region *real = &trainer->set.regions[CH_KEPT_WHOLE],
                             *rounded = &trainer->set.regions[CH_KEPT_ROUNDED];

@@ -7,8 +7,8 @@
 
 /* --- tags ----------------------------------------------------------------------------------------------- */
 
-/* Returns the tag of a parameter's pieces. Tags begin with the sums by index; then come the pieces and two
- * more. */
+/* Returns the tag of a parameter's pieces. The first tags are those of sums by index; those of pieces and of three
+ * kinds of messages follow. */
 static int piece_tag(const ch_relay *relay, int parameter) {
   return relay->count + parameter;
 }
@@ -43,8 +43,8 @@ int64_t ch_relay_stride(const ch_relay *relay) {
   return ranks_of(relay);
 }
 
-/* Returns true if the gradient of a parameter goes from micro-batch to micro-batch; those of divided tables
-   go another way. */
+/* Returns true if the gradient of a parameter goes from micro-batch to micro-batch. shards.c sends those of divided
+   tables. */
 static bool travels(const ch_relay *relay, int parameter) {
   return !relay->set->params->rows[parameter].frozen && relay->set->keeping[parameter] != CH_KEPT_COLUMNS;
 }
@@ -56,15 +56,15 @@ static bool is_passed_on(const ch_relay *relay, int sum) {
 
 /* --- sums ----------------------------------------------------------------------------------------------- */
 
-/* Begins to receive the sum that micro-batch `index` adds to, after the previous one has been sent from the
-   same memory. */
+/* Begins to receive the sum to which micro-batch `index` adds. The previous sum must have been sent, because it has
+   the same memory. */
 static void expect(ch_relay *relay, ch_relay_sum *sum, int64_t index) {
   int tag = (int)(sum - relay->sums);
   ch_ranks_receive(relay->ranks, owner_of(relay, index - 1), tag, sum->data, sum->bytes, &sum->in);
   sum->expected = index;
 }
 
-/* Progresses the transfers of a sum: after it has been sent, the next one may be received. */
+/* Advances the transfers of a sum: after it has been sent, the next one may be received. */
 static void look_after(ch_relay *relay, ch_relay_sum *sum) {
   if (sum->bytes == 0) return;
   if (!ch_ranks_done(relay->ranks, &sum->out)) return;
@@ -134,7 +134,7 @@ static char *piece_data(const ch_relay *relay, int parameter, ch_parameter_piece
   return (char *)relay->set->gradients[parameter].data + (size_t)piece.first * size;
 }
 
-/* Sends a gradient of the step to the ranks that update with it. */
+/* Sends a final gradient to the ranks that own its pieces. */
 static void final(void *context, int parameter) {
   ch_relay *relay = context;
   double start = ch_clock(), sent = 0;
@@ -163,7 +163,7 @@ static void receive_pieces(ch_relay *relay) {
   }
 }
 
-/* --- what the rows of all passes add up to -------------------------------------------------------------- */
+/* --- sums over the rows of all passes ------------------------------------------------------------------- */
 
 static bool take(ch_relay *relay, int64_t index, bool patient) {
   if (relay->taken == index) return true;
@@ -188,8 +188,8 @@ void ch_relay_give(ch_relay *relay, int64_t index, const ch_pass_sums *sums) {
   if (!relay->ranks) return;
   relay->given = index;
   if (index + 1 == relay->micro_batches) return;
-  await(relay, &relay->giving,
-        true); /* the last one, of a micro-batch that other ranks have finished meanwhile */
+  /* The previous transfer is that of a micro-batch that other ranks have finished meanwhile. */
+  await(relay, &relay->giving, true);
   relay->given_sums = *sums;
   ch_ranks_send(relay->ranks, owner_of(relay, index + 1), carried_tag(relay), &relay->given_sums,
                 sizeof relay->given_sums, &relay->giving);
@@ -206,7 +206,7 @@ bool ch_relay_stops(ch_relay *relay) {
   return ch_alarm_rings(&relay->alarm);
 }
 
-/* Receives and sends what the others still wait for, whatever its values: the step has failed. */
+/* Receives and sends the remaining messages of a failed step, whose values do not matter. */
 static void pass_on_the_rest(ch_relay *relay) {
   int64_t first = relay->current < 0 ? ch_relay_first(relay) : relay->current;
   for (int64_t index = first; index < relay->micro_batches; index += ranks_of(relay)) {
@@ -257,7 +257,7 @@ const ch_gradient_listener *ch_relay_listener(const ch_relay *relay) {
   return relay->ranks ? &relay->listener : NULL;
 }
 
-/* Waits even if it should stop. It then notifies the others once, so that their passes end sooner. */
+/* Waits for a transfer also after a stop. A stop raises the alarm once, so that the other ranks' passes end sooner. */
 static ch_status await_telling(ch_relay *relay, ch_transfer *transfer, ch_status status, ch_error *error) {
   if (await(relay, transfer, status != CH_OK)) return status;
   ch_alarm_raise(&relay->alarm);
@@ -325,7 +325,7 @@ ch_status ch_relay_create(ch_relay *relay, ch_rank_group *ranks, const ch_engine
     ch_relay_free(relay);
     return ch_no_memory(error);
   }
-  for (int s = 0; s < relay->count; s++) /* no bytes: it is not passed on */
+  for (int s = 0; s < relay->count; s++) /* a sum of 0 bytes is not passed on */
     if (sums[s].parameter < 0 || travels(relay, sums[s].parameter)) relay->sums[s].bytes = sums[s].bytes;
   relay->listener = (ch_gradient_listener){
       .final = final, .wanted = wanted, .written = written, .moved = moved, .context = relay};

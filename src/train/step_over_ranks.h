@@ -1,15 +1,15 @@
-/* A step over several ranks: whose micro-batch is whose, and how gradients travel.
+/* A step over several ranks: the division of micro-batches and the transfer of gradients.
  *
  * Micro-batch i of a step is differentiated by rank i mod n. The sum of a parameter's gradients goes from
  * each micro-batch to the next, which adds its own in place, so that the additions and their order are those
  * of one process: the bits do not depend on the number of ranks. All ranks compute at the same time, each
- * some operations behind the one before it: a pass needs an earlier sum only when it comes to that parameter.
- * The last micro-batch has the gradients of the step. It hands each rank the part that this rank updates
- * (ch_parameter_set), and the updated weights are gathered.
+ * some operations behind the one before it, because a pass needs an earlier sum only when it reaches that
+ * parameter. The last micro-batch has the gradients of the step. Its rank sends each rank the part that this rank
+ * updates (ch_parameter_set), and the updated weights are gathered.
  *
- * A rank that fails notifies the others, which end their pass. It continues to receive and send what the rest
- * of the step needs. So nobody waits for a message that never comes, and all ranks come to the agreement at
- * the step's end. */
+ * A rank that fails notifies the others, which end their pass. It continues to receive and send the remaining
+ * messages of the step. So no rank waits for a message that never comes, and all ranks reach the agreement at the
+ * step's end. */
 #ifndef CH_TRAIN_STEP_OVER_RANKS_H
 #define CH_TRAIN_STEP_OVER_RANKS_H
 
@@ -20,16 +20,16 @@
 /* Sums over the rows of all passes. */
 typedef struct ch_pass_sums {
   double loss;
-  double balance_loss; /* of mixtures of experts, as in ch_step_report */
+  double balance_loss; /* balance loss as in ch_step_report */
   int64_t top1, top5;  /* images whose label has the highest score, or one of the five highest */
 } ch_pass_sums;
 
-/* One sum that travels: numbers of own micro-batches, -1 before the first of a step. */
+/* One sum that goes from micro-batch to micro-batch. */
 typedef struct ch_relay_sum {
   void *data;
-  size_t bytes;
+  size_t bytes; /* size; 0: it is not passed on */
   ch_transfer in, out;
-  int64_t expected, arrived, sent;
+  int64_t expected, arrived, sent; /* own micro-batches: last sum requested, received and sent; -1: none */
 } ch_relay_sum;
 
 typedef struct ch_relay {
@@ -37,20 +37,20 @@ typedef struct ch_relay {
   const ch_engine *engine;
   const ch_runner *runner;
   const ch_parameter_set *set;
-  int64_t micro_batches; /* of a step, or of an evaluation */
+  int64_t micro_batches; /* micro-batches of the current step or evaluation */
   int64_t current;       /* this rank's micro-batch in progress; -1: none yet */
-  ch_relay_sum *sums;
-  int count, next;     /* next: the sum that is looked after next */
-  ch_transfer *pieces; /* [params] to receive, or on the last rank [params, ranks] to send */
-  bool *handed_out;    /* [params] */
-  ch_pass_sums taken_sums, given_sums;
-  ch_transfer taking, giving;
+  ch_relay_sum *sums;    /* [count] */
+  int count, next;       /* next: index of the sum whose transfers advance next */
+  ch_transfer *pieces;   /* transfers of pieces: [params] to this rank; [params, ranks] on the last rank */
+  bool *handed_out;      /* [params]: true if the last rank has sent the final gradient */
+  ch_pass_sums taken_sums, given_sums; /* sums over rows: from the previous rank, and to the next one */
+  ch_transfer taking, giving;          /* transfers of taken_sums and given_sums */
   int64_t asked, taken, given; /* own micro-batches whose rows' sums were requested, received, and sent on */
-  ch_alarm alarm;              /* of a rank that fails */
+  ch_alarm alarm;              /* alarm that a failing rank raises */
   ch_stop_test stop;
   void *stop_context;
-  int64_t *load_room; /* [ranks, loads], of two at least */
-  ch_shards shards;   /* of lookup tables */
+  int64_t *load_room; /* [ranks, loads + 2]: scratch memory for sums of counts */
+  ch_shards shards;   /* divided lookup tables */
   ch_gradient_listener listener;
 } ch_relay;
 
@@ -70,16 +70,16 @@ int64_t ch_relay_stride(const ch_relay *relay);
 void ch_relay_enter(ch_relay *relay, int64_t index);
 /* Returns the ch_runner_call.listener of a training step; NULL without other ranks. */
 const ch_gradient_listener *ch_relay_listener(const ch_relay *relay);
-/* Receives the sum over earlier micro-batches before a micro-batch's rows are added to *sums; ch_relay_give
- * then sends the new sum on. */
+/* Receives the sums over earlier micro-batches into *sums, before the rows of micro-batch `index` are added.
+ * ch_relay_give then sends the new sums on. */
 ch_status ch_relay_take(ch_relay *relay, int64_t index, ch_pass_sums *sums, ch_error *error);
 void ch_relay_give(ch_relay *relay, int64_t index, const ch_pass_sums *sums);
 
-/* Returns true if the caller's `stop`, or another rank's failure, asks to end. */
+/* Returns true if the caller's `stop` returns true or another rank has failed. */
 bool ch_relay_stops(ch_relay *relay);
 /* Ends a training step's passes with this rank's status. Afterwards this rank's pieces of the gradients are
- * final, and on the last rank all gradients. Returns the status, or that of an interruption while it
- * waited. */
+ * final, and on the last rank all gradients. Returns the status, or CH_ERROR_INTERRUPTED after a stop while
+ * waiting. */
 ch_status ch_relay_end_step(ch_relay *relay, ch_status status, ch_error *error);
 /* Ends an evaluation's passes. Returns as ch_relay_end_step does. */
 ch_status ch_relay_end_evaluation(ch_relay *relay, ch_status status, ch_error *error);

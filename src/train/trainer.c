@@ -1,5 +1,5 @@
-/* Creates a trainer: its plans, memory and initial weights; and answers callers' questions about it.
- * step.c trains, evaluation.c validates, checkpoint.c saves. */
+/* Creates a trainer with its plans, memory and initial weights, and gives access to its members. step.c trains,
+ * evaluation.c validates, checkpoint.c saves. */
 #include "train/trainer.h"
 
 #include <stdlib.h>
@@ -36,8 +36,8 @@ static ch_model_graph shape_of(const ch_trainer *trainer, int64_t sequences, boo
                           .label_smoothing = trainer->options.label_smoothing};
 }
 
-/* Bytes of the activations of `sequences`; *made: those among them of weights that are sums of atoms. The
-   plan is created, but its memory is not reserved. */
+/* Computes the bytes of the activations of `sequences`, and in *made those that depend on parameters only, such as
+   weights that are sums of atoms. The plan is created, but its memory is not reserved. */
 static ch_status plan_bytes(ch_trainer *trainer, int64_t sequences, bool trainable, size_t *bytes,
                             size_t *made, ch_error *error) {
   ch_model_graph shape = shape_of(trainer, sequences, trainable);
@@ -72,7 +72,7 @@ static ch_status choose_micro_batch(ch_trainer *trainer, ch_error *error) {
   return CH_OK;
 }
 
-/* --- who keeps what ------------------------------------------------------------------------------------- */
+/* --- storage of parameters over ranks ------------------------------------------------------------------- */
 
 /* Clears rounded [params] of those parameters that a graph of this shape reads unrounded. */
 static ch_status find_rounded(ch_trainer *trainer, bool trainable, bool *rounded, ch_error *error) {
@@ -99,7 +99,7 @@ static ch_status choose_keeping(ch_trainer *trainer, ch_keeping *keeping, bool *
   return CH_OK;
 }
 
-/* Chooses keeping [params]; the caller's. */
+/* Chooses keeping [params]; release with free. */
 static ch_status find_keeping(ch_trainer *trainer, ch_keeping **keeping, ch_error *error) {
   size_t count = (size_t)trainer->params.count;
   bool *rounded = calloc(count + 1, sizeof *rounded);
@@ -110,7 +110,7 @@ static ch_status find_keeping(ch_trainer *trainer, ch_keeping **keeping, ch_erro
   return status;
 }
 
-/* Makes room for weights, gradients and moments, for options.micro_batch. */
+/* Creates the set of weights, gradients and moments for options.micro_batch. */
 static ch_status create_set(ch_trainer *trainer, ch_error *error) {
   ch_keeping *keeping;
   ch_status status = find_keeping(trainer, &keeping, error);
@@ -144,7 +144,7 @@ static ch_status check_shares(const ch_trainer *trainer, ch_error *error) {
       ranks, (long long)(o->batch * o->accumulate), ranks);
 }
 
-/* Plans both runners for options.micro_batch. Called again when a checkpoint brings another one. */
+/* Plans both runners for options.micro_batch, and again if a checkpoint has another one. */
 static ch_status plan_runners(ch_trainer *trainer, ch_error *error) {
   CH_TRY(check_shares(trainer, error));
   ch_relay_free(&trainer->relay);
@@ -374,7 +374,7 @@ ch_status ch_trainer_load_weights(ch_trainer *trainer, const char *directory, ch
   return ch_agree(trainer->ranks, load_weights(trainer, directory, error), error);
 }
 
-/* --- what others may see -------------------------------------------------------------------------------- */
+/* --- access to members ---------------------------------------------------------------------------------- */
 
 const char *ch_trainer_unit(const ch_trainer *trainer) {
   return ch_config_is_vision(&trainer->config) ? "images" : "tokens";

@@ -1,4 +1,4 @@
-/* A trainer: a model's weights and optimizer state, which steps over a text or a set of images update.
+/* A trainer: a model's weights and optimizer state, updated by steps over a text or a set of images.
  *
  * It only computes; train/run.h adds directories, logs and signals. ch_trainer_create allocates all memory;
  * steps and evaluations allocate nothing. Two trainers with the same config, options, source and number of
@@ -17,28 +17,27 @@ typedef struct ch_trainer ch_trainer;
 /* Creates a trainer at step 0 with the initial weights of docs/train.md, which depend on options->seed and
    each tensor's name alone. config, options and source are copied (source->context must outlive the trainer).
    options->micro_batch = 0 becomes the largest divisor of the batch whose activations stay below 640 MiB (or
-   1). Errors: what ch_train_options_check and the config say; CH_ERROR_MEMORY, with the bytes that were
-   needed. */
+   1). Errors: those of ch_train_options_check and of the config; CH_ERROR_MEMORY, with the needed bytes. */
 ch_status ch_trainer_create(const ch_config *config, const ch_train_options *options,
                             const ch_batch_source *source, ch_trainer **trainer, ch_error *error);
-/* Creates a trainer for a configuration whose shapes partly follow from existing tensors
- * (ch_model_declare_stored): those of `stored`, a model directory or a checkpoint file. */
+/* Creates a trainer for a configuration whose shapes partly follow from the tensors of `stored`, a model directory
+ * (ch_model_declare_stored) or a checkpoint file. */
 ch_status ch_trainer_create_like(const char *stored, const ch_config *config, const ch_train_options *options,
                                  const ch_batch_source *source, ch_trainer **trainer, ch_error *error);
 /* Optional settings of a new trainer; all zero is fine. */
 typedef struct ch_trainer_start {
-  ch_rank_group *ranks; /* NULL: this process alone */
-  const char *stored;   /* NULL: the configuration tells all shapes */
+  ch_rank_group *ranks; /* ranks that train one model; NULL: this process alone */
+  const char *stored;   /* source of shapes (ch_trainer_create_like); NULL: the configuration has them all */
   ch_stop_test stop;    /* called while the initial weights are drawn; may be NULL */
   void *stop_context;
 } ch_trainer_start;
 
 /* Creates one of several trainers that train one model together, one on each rank. Every rank creates one
  * with equal config, options and source, and then calls the functions of this header in equal order. Those
- * with a ch_error agree on their status, so that they fail on all ranks or on none. Rank i does the
+ * with a ch_error agree on their status, so that they fail on all ranks or on none. Rank i computes the
  * micro-batches whose number modulo the number of ranks is i, and has a part of the moments. Results have the
  * same bits for any number of ranks. Errors: CH_ERROR_ARGUMENT, if the ranks do not divide the micro-batches
- * of a step; CH_ERROR_INTERRUPTED, if `stop` said so on a rank. */
+ * of a step; CH_ERROR_INTERRUPTED, if `stop` returned true on a rank. */
 ch_status ch_trainer_create_over(const ch_trainer_start *start, const ch_config *config,
                                  const ch_train_options *options, const ch_batch_source *source,
                                  ch_trainer **trainer, ch_error *error);
@@ -54,28 +53,27 @@ ch_status ch_trainer_load_weights(ch_trainer *trainer, const char *directory, ch
 
 /* The results of one step. */
 typedef struct ch_step_report {
-  int64_t step;         /* 1 for the first */
-  int64_t tokens;       /* trained on so far by all ranks, this step included; with images, their number */
-  int64_t step_tokens;  /* of this step; both without what fills sequences up */
+  int64_t step;   /* number of the step, from 1 */
+  int64_t tokens; /* tokens (or images) trained on by all ranks so far, with this step, without padding */
+  int64_t step_tokens;  /* tokens (or images) of this step, without padding */
   double loss;          /* mean over the step's predicted tokens, before the update */
-  double lr, grad_norm; /* grad_norm: before clipping */
-  double seconds;       /* of this step */
-  /* Mixtures of experts: the balance loss that joined the gradient (no part of `loss`), and how many tokens
-     of the step went to each expert: [layers with experts, experts], the trainer's own until its next step;
-     NULL without experts. */
-  double balance_loss;
-  int64_t expert_layers, experts;
+  double lr, grad_norm; /* learning rate, and norm of the gradient before clipping */
+  double seconds;       /* duration of this step */
+  double balance_loss;  /* mixtures of experts: balance loss, which adds to the gradient and not to `loss` */
+  int64_t expert_layers, experts; /* layers with experts, and experts of such a layer; 0: none */
+  /* [expert_layers, experts]: tokens of the step that went to each expert, valid until the trainer's next step; NULL
+     without experts */
   const int64_t *expert_load;
 } ch_step_report;
 
-/* Called some four times a second with the share of a step or an evaluation that is done, if it lasts longer
-   than a second. */
+/* Called about four times a second with the finished share of a step or an evaluation that lasts longer than a
+   second. */
 typedef void (*ch_share_sink)(void *context, double share);
 /* Sets the sink of shares; it may be NULL. */
 void ch_trainer_tell_share(ch_trainer *trainer, ch_share_sink sink, void *context);
 
-/* Takes one optimizer step: the gradient of options->accumulate batches, agreement with other ranks,
- * clipping, AdamW. `stop` is called some twenty times a second, also within passes, and may be NULL. Errors
+/* Computes one optimizer step: the gradient of options->accumulate batches, agreement with other ranks,
+ * clipping, AdamW. `stop` is called about twenty times a second, also within passes, and may be NULL. Errors
  * leave the weights and the step number unchanged: CH_ERROR_NUMERIC when the loss or a gradient is not finite
  * (the message names the step and the first such tensor), CH_ERROR_INTERRUPTED when `stop` returned true,
  * CH_ERROR_ARGUMENT when the run's last step is done. */
@@ -93,20 +91,20 @@ bool ch_trainer_can_evaluate(const ch_trainer *trainer);
 /* Returns "tokens" or "images", the unit of this header's counts of tokens. */
 const char *ch_trainer_unit(const ch_trainer *trainer);
 
-/* The progress so far. The arrays belong to the trainer and grow with it. */
+/* The result of an evaluation. */
 typedef struct ch_validation_point {
   int64_t step;
   double loss;
-  double top1,
-      top5; /* of images: shares with the label as first choice, and among the first five; of text: -1 */
+  double top1, top5; /* shares of images with the label as first choice, among the first five; -1 for text */
 } ch_validation_point;
 
+/* The progress so far. The arrays belong to the trainer and grow with it. */
 typedef struct ch_progress_record {
-  int64_t step, steps;  /* done, and of the whole run */
-  int64_t tokens;       /* (or images) that this trainer has trained on, without what fills sequences up */
-  double seconds;       /* spent in ch_trainer_step, over all resumptions */
-  const double *losses; /* [step] training loss of every step */
-  const ch_validation_point *validation;
+  int64_t step, steps;                   /* finished steps, and steps of the whole run */
+  int64_t tokens;                        /* tokens (or images) trained on, without padding */
+  double seconds;                        /* time in ch_trainer_step, over all resumptions */
+  const double *losses;                  /* [step]: training loss of every step */
+  const ch_validation_point *validation; /* [validation_points] */
   int64_t validation_points;
 } ch_progress_record;
 
@@ -145,7 +143,8 @@ const ch_config *ch_trainer_config(const ch_trainer *trainer);
 ch_engine *ch_trainer_engine(ch_trainer *trainer);
 /* Returns the ranks that it was created for, or NULL. */
 ch_rank_group *ch_trainer_ranks(const ch_trainer *trainer);
-/* Bytes held by this rank: weights, gradients, moments and activations. */
+/* Returns the bytes that this rank holds: weights, gradients, master weights, moments, exchange buffers and
+ * activations. */
 size_t ch_trainer_bytes(const ch_trainer *trainer);
 /* Returns the FLOPs of one step, forward and backward (backward counted as twice the forward pass). */
 double ch_trainer_step_flops(const ch_trainer *trainer);

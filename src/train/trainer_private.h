@@ -10,44 +10,44 @@
 struct ch_trainer {
   ch_config config;
   ch_params params;
-  ch_train_options options; /* micro_batch and warmup resolved */
-  bool chosen_micro_batch; /* chosen by the trainer, not by the caller: a checkpoint's value may replace it */
-  bool chosen_warmup;      /* the caller left the warm-up to be chosen */
+  ch_train_options options; /* options with micro_batch and warmup resolved */
+  bool chosen_micro_batch;  /* true if the trainer chose it, so that a checkpoint's value may replace it */
+  bool chosen_warmup;       /* true if the trainer chose the warm-up; a checkpoint's value may replace it */
   ch_batch_source source;
-  ch_rank_group *ranks; /* that train one model together; NULL: this process alone */
-  int rank_count;       /* of them */
+  ch_rank_group *ranks; /* ranks that train one model together; NULL: this process alone */
+  int rank_count;       /* number of ranks */
   ch_engine engine;
   ch_parameter_set set;
   ch_expert_balance balance;
-  ch_runner *trainable, *forward;       /* both of micro_batch sequences */
-  ch_relay relay;                       /* of a step's micro-batches over the ranks */
-  const ch_gradient_listener *listener; /* of steps; the relay's, or NULL */
-  ch_batch batch;      /* a whole step: batch * accumulate sequences, of which this rank fills its own */
-  int64_t *text;       /* [batch.sequences] tokens of each sequence that are text; the others fill it up */
-  ch_share_sink share; /* where its share goes, or NULL */
+  ch_runner *trainable, *forward; /* runners of training and evaluation, both of micro_batch sequences */
+  ch_relay relay;                 /* transfer of sums between the ranks' micro-batches */
+  const ch_gradient_listener *listener; /* listener of training passes: the relay's, or NULL */
+  ch_batch batch;      /* batch * accumulate sequences of a whole step, of which this rank fills its own */
+  int64_t *text;       /* [batch.sequences]: tokens of each sequence without padding */
+  ch_share_sink share; /* sink of finished shares, or NULL */
   void *share_context;
-  int64_t passes, passes_done; /* of it */
-  int64_t step;
-  int64_t tokens; /* (or images) trained on */
+  int64_t passes, passes_done; /* passes of the current step or evaluation, and finished ones */
+  int64_t step;                /* finished steps */
+  int64_t tokens;              /* tokens (or images) trained on */
   double seconds;
-  double *losses; /* [options.steps], the first `step` are set */
+  double *losses; /* [losses_capacity], of which the first `step` are set */
   int64_t losses_capacity;
   ch_validation_point *validation;
   int64_t validation_points, validation_capacity;
 };
 
-/* Plans both runners anew, with new weights, gradients and moments, all zero. How they are stored can depend
+/* Plans both runners anew, with new weights, gradients and moments, all zero, because their storage can depend
    on the micro-batch. */
 ch_status ch_trainer_plan_again(ch_trainer *trainer, ch_error *error);
-/* Bytes of the largest tensor. */
+/* Returns the bytes of the largest tensor. */
 size_t ch_trainer_largest(const ch_trainer *trainer);
-/* Makes room for `steps` losses, or `points` validation points. */
+/* Reserves memory for `steps` losses and `points` validation points. */
 ch_status ch_trainer_reserve(ch_trainer *trainer, int64_t steps, int64_t points, ch_error *error);
-/* Elements of an image; 0 if the model reads text. */
+/* Returns the elements of an image; 0 if the model reads text. */
 int64_t ch_trainer_image_elements(const ch_trainer *trainer);
 
-/* Lets the relay's `stop` end a pass until ch_trainer_unwatch, and reports how much of `passes` passes is
- * done to the sink. */
+/* Until ch_trainer_unwatch, the relay's `stop` can end a pass, and the sink receives the finished share of `passes`
+ * passes. */
 void ch_trainer_watch(ch_trainer *trainer, int64_t passes);
 void ch_trainer_unwatch(ch_trainer *trainer);
 
@@ -63,10 +63,10 @@ ch_status ch_trainer_forward(ch_trainer *trainer, int64_t index, ch_pass_sums *s
  * step overwrites the gradients, later ones add to them. seed: gradient of each row's loss. */
 ch_status ch_trainer_backward(ch_trainer *trainer, int64_t index, double seed, ch_pass_sums *sums,
                               ch_error *error);
-/* Tokens of a sequence that are text: all but the end tokens that fill it up after its last document, each of
-   which is a document of its own and predicts nothing. document_start may be NULL. */
+/* Returns the tokens of a sequence without padding. Padding is end tokens after the last document, each of which is a
+   separate document and predicts nothing. document_start may be NULL. */
 int64_t ch_count_text(const int32_t *targets, const int32_t *document_start, int64_t length);
-/* Targets that are not -1. */
+/* Returns the number of targets that are not -1. */
 int64_t ch_count_predicted(const int32_t *targets, int64_t count);
 
 #endif

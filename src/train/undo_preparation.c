@@ -1,4 +1,4 @@
-/* Removes what an attempt to train wrote to a directory, when it is refused before its first step. */
+/* Removes the files that a failed attempt to train wrote before its first step. */
 #define _GNU_SOURCE
 #include "train/undo_preparation.h"
 
@@ -19,7 +19,7 @@ static const char *const prepared[] = {
     CH_DATA_TOKENS, CH_DATA_RECORD,          "tokenizer.json",    "tokenizer_config.json", "tokenizer.bin",
     CH_TRAIN_LOG,   CH_TRAIN_CONTROL_RECORD, CH_COMPARE_SETTINGS, CH_SWEEP_SETTINGS,       NULL};
 
-/* Returns the length of the start of the path that is an existing directory; 0 if there is none. */
+/* Returns the length of the longest start of the path that is an existing directory; 0 if there is none. */
 static size_t find_standing(char *path) {
   size_t length = strlen(path);
   while (length > 0) {
@@ -53,7 +53,7 @@ static void remove_files(const ch_preparation *attempt) {
     if (attempt->present & 1u << i) continue;
     const char *const names[] = {prepared[i], NULL};
     char *path = ch_path_join(attempt->directory, prepared[i]);
-    struct stat info; /* a log with a line in it belongs to a run that began */
+    struct stat info; /* a log that is not empty belongs to a run that began */
     bool began = path && strcmp(prepared[i], CH_TRAIN_LOG) == 0 && stat(path, &info) == 0 && info.st_size > 0;
     if (path && !began) unlink(path);
     free(path);
@@ -65,7 +65,7 @@ void ch_preparation_undo(ch_preparation *attempt) {
   if (!attempt->directory) return;
   int directory = open(attempt->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (directory < 0) return;
-  /* The lock of train/data.c: what is there may be what another run prepares now. */
+  /* The lock of train/data.c: another run may be preparing its text here. */
   bool ours = flock(directory, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
   if (ours) remove_files(attempt);
   close(directory);

@@ -26,30 +26,30 @@
 
 enum {
   EXIT_INTERRUPTED = 130, /* the worker's exit status after SIGTERM, with a checkpoint */
-  LONGEST_LINE = 1 << 20, /* of the worker's output */
+  LONGEST_LINE = 1 << 20, /* longest line of the worker's output */
   POLL_MILLISECONDS = 50
 };
 
-/* A worker at work. */
+/* A running worker. */
 typedef struct process {
   const ch_worker *worker;
   const ch_train_events *events;
-  ch_worker_forecast *measured; /* models that it measures; NULL: it trains */
+  ch_worker_forecast *measured; /* [measured_count]: models that it measures; NULL: it trains */
   int measured_count;
   const char *directory, *python;
   pid_t pid;
-  int output; /* its standard output, to be read */
-  char *line; /* the part of a line that was read */
+  int output; /* read end of the worker's standard output */
+  char *line; /* [room]: bytes of an incomplete line, of which `used` were read */
   size_t used, room;
-  int64_t step;      /* the last that it reported, */
-  int64_t steps;     /* of so many */
-  bool began, ended; /* it completed a step; its output has ended */
-  bool terminated;   /* it was sent SIGTERM */
-  ch_status failed;  /* what it reported */
+  int64_t step;      /* last reported step */
+  int64_t steps;     /* steps of the run */
+  bool began, ended; /* true after a completed step; true after the end of the output */
+  bool terminated;   /* true after SIGTERM was sent */
+  ch_status failed;  /* status of the reported error; CH_OK: none */
   char reason[sizeof(((ch_error *)NULL)->message)];
 } process;
 
-/* --- its files ------------------------------------------------------------------------------------------ */
+/* --- the worker's files --------------------------------------------------------------------------------- */
 
 static ch_status write_code(const ch_config *config, const ch_params *params, const char *directory,
                             ch_error *error) {
@@ -72,7 +72,7 @@ static ch_status write_settings(const ch_worker *worker, const char *directory, 
   return ch_json_write(directory, CH_WORKER_SETTINGS, settings, JSON_INDENT(2), error);
 }
 
-/* --- its start ------------------------------------------------------------------------------------------ */
+/* --- the worker's start --------------------------------------------------------------------------------- */
 
 char *ch_find_python(const char *given) {
   const char *named = given ? given : getenv("CROSSHEAD_PYTHON"), *environment = getenv("VIRTUAL_ENV");
@@ -81,7 +81,8 @@ char *ch_find_python(const char *given) {
   return strdup("python3");
 }
 
-/* Starts it in a process group of its own: Ctrl-C reaches this process alone. *failure: errno, or 0. */
+/* Starts the worker in a separate process group, so that Ctrl-C reaches only this process. *failure receives errno,
+ * or 0. */
 static void spawn(process *p, int output, int *failure) {
   const char *arguments[] = {p->python,
                              "-m",
@@ -119,7 +120,7 @@ static ch_status start(process *p, ch_error *error) {
                  strerror(failure));
 }
 
-/* --- what it reports ------------------------------------------------------------------------------------ */
+/* --- the worker's reports ------------------------------------------------------------------------------- */
 
 static int64_t whole_of(const json_t *object, const char *key) {
   return json_integer_value(json_object_get(object, key));
@@ -188,7 +189,7 @@ static void take_line(process *p, const char *line, size_t size) {
   json_decref(object);
 }
 
-/* Reads what is there, for at most a moment. */
+/* Waits at most POLL_MILLISECONDS for output, and handles the complete lines. */
 static void listen(process *p) {
   struct pollfd ready = {.fd = p->output, .events = POLLIN};
   if (poll(&ready, 1, POLL_MILLISECONDS) <= 0) return;
@@ -201,10 +202,10 @@ static void listen(process *p) {
     take_line(p, begin, (size_t)(end - begin));
   p->used -= (size_t)(begin - p->line);
   memmove(p->line, begin, p->used);
-  if (p->used == p->room) p->used = 0; /* no message is that long */
+  if (p->used == p->room) p->used = 0; /* no message is as long; the output is skipped */
 }
 
-/* --- its end -------------------------------------------------------------------------------------------- */
+/* --- the worker's end ----------------------------------------------------------------------------------- */
 
 static ch_status judge(const process *p, int state, ch_error *error) {
   long long step = p->step, steps = p->steps;
@@ -278,7 +279,7 @@ done:
 
 /* --- forecasts ------------------------------------------------------------------------------------------ */
 
-/* Chooses the *sequence length to time on a CPU, and the *factor of its time to a whole sequence. */
+/* Chooses the *sequence length to time on a CPU, and the *factor from its time to that of a whole sequence. */
 static ch_status cpu_factor(const ch_worker_forecast *model, const ch_params *params, int64_t *sequence,
                             double *factor, ch_error *error) {
   enum { MEASURED = 128 };

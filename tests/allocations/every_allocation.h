@@ -1,7 +1,7 @@
-/* Runs a job repeatedly: its first allocation fails, then its second, and so on until all succeed. Each time
- * the job must end with a status and a one-sentence message, free all memory and leave no partial file.
+/* Runs a job repeatedly: its first allocation fails, then its second, and so on until all succeed. Each time the job
+ * must end with a status and a one-line message, free all memory and leave no partial file.
  *
- * Allocations of threading and linear algebra libraries never fail here; failing.h says why. */
+ * Allocations of threading and linear algebra libraries never fail here, for the reason in failing.h. */
 #ifndef TESTS_ALLOCATIONS_EVERY_ALLOCATION_H
 #define TESTS_ALLOCATIONS_EVERY_ALLOCATION_H
 
@@ -55,7 +55,8 @@ static int left_files(const char *directory) {
   return count;
 }
 
-/* whole: files may be left after an error, because those written before it are complete. */
+/* Runs a job as described above. If `whole`, files may be left after an error, because the job writes several, each of
+   them complete. */
 static inline void check_every_allocation(const char *name, job *work, bool whole) {
   char directory[64];
   snprintf(directory, sizeof directory, "%s/crosshead-test-XXXXXX",
@@ -63,8 +64,8 @@ static inline void check_every_allocation(const char *name, job *work, bool whol
   if (!mkdtemp(directory)) fail_msg("no directory can be made at %s", directory);
   ch_error error = {0};
   current = name;
-  if (work(directory, &error) != CH_OK)
-    fail_msg("%s: %s", name, error.message); /* what is allocated once, is allocated */
+  /* the first run also makes the allocations that a process makes once */
+  if (work(directory, &error) != CH_OK) fail_msg("%s: %s", name, error.message);
   left_files(directory);
   bool reached = true;
   for (current_n = 1; reached; current_n++) {
@@ -91,7 +92,7 @@ static inline void check_every_allocation(const char *name, job *work, bool whol
   assert_true(current_n > 10);
 }
 
-/* Runs the tests with one thread, so that a job's allocations are the same every time. */
+/* Runs the tests with one thread, so that every run of a job has the same allocations. */
 #define RUN_ON_ONE_THREAD(tests)                                                                             \
   (omp_set_num_threads(1), signal(SIGSEGV, tell_and_end), signal(SIGABRT, tell_and_end),                     \
    cmocka_run_group_tests(tests, NULL, NULL))

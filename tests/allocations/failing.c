@@ -29,8 +29,8 @@ static int excluded_count;
 static long counted, failing;
 static bool counting;
 
-/* Allocations since failing_start that are not freed, as a table by address. Frees are matched by address
-   because libraries may jump to `free`, so that the return address is that of their caller. */
+/* Table of the blocks that were allocated since failing_start and not freed. Frees are matched by address, because
+   libraries may jump to `free`, and the return address is then that of their caller. */
 enum { SLOTS = 1 << 18 };
 static uintptr_t blocks[SLOTS];
 static long left;
@@ -69,9 +69,9 @@ long failing_left(void) {
   return left;
 }
 
-/* jansson does not check whether the buffer of its reader could grow: it loses bytes of a string or fails an
-   assertion, and callers cannot prevent either. The place in its code that requests this memory is found by
-   reading one long string, during which the request is repeated. */
+/* If the buffer of jansson's reader cannot grow, jansson loses bytes of a string or fails an assertion, which callers
+   cannot prevent. So these allocations do not count. Their place in jansson's code is found by reading one long string,
+   during which the buffer grows several times. */
 static const void *reader_callers[8];
 static int reader_counts[8];
 static bool learning;
@@ -104,7 +104,7 @@ static bool is_excluded(const void *caller) {
   return false;
 }
 
-/* Returns true if this allocation is to fail. */
+/* Counts an allocation. Returns true if it must fail. */
 static bool fails(const void *caller) {
   if (learning) learn(caller);
   if (!counting || is_excluded(caller) || is_reader(caller)) return false;
@@ -119,7 +119,7 @@ static bool fails(const void *caller) {
   return true;
 }
 
-/* Returns the slot of an address, or the free one for it; 1 marks a deleted slot. */
+/* Returns the slot of an address, or the free slot for it. 1 marks a deleted slot. */
 static size_t slot_of(uintptr_t address) {
   size_t slot = (address >> 4) * 0x9E3779B97F4A7C15u >> 46;
   while (blocks[slot] && blocks[slot] != address) slot = (slot + 1) % SLOTS;
@@ -154,7 +154,7 @@ static void given_back(const void *memory) {
   unlock();
 }
 
-/* --- what programs call ------------------------------------------------------------------------------------- */
+/* --- the C library's functions ------------------------------------------------------------------------------ */
 
 void *malloc(size_t size) {
   return fails(__builtin_return_address(0)) ? NULL : taken(__libc_malloc(size), __builtin_return_address(0));
@@ -191,7 +191,7 @@ void *mmap(void *address, size_t size, int protection, int flags, int file, off_
   return (void *)syscall(SYS_mmap, address, size, protection, flags, file, offset); // NOLINT
 }
 
-/* Overwrites freed memory, so that later reads are noticed. */
+/* Overwrites freed memory, so that later reads are detected. */
 void free(void *memory) {
   if (!memory) return;
   given_back(memory);
@@ -199,7 +199,7 @@ void free(void *memory) {
   __libc_free(memory);
 }
 
-/* --- preloaded ---------------------------------------------------------------------------------------------- */
+/* --- LD_PRELOAD --------------------------------------------------------------------------------------------- */
 
 __attribute__((constructor)) static void begin(void) {
   dl_iterate_phdr(exclude_library, NULL);

@@ -1,4 +1,4 @@
-/* Tests that importing llama2.c's files and GGUF survives the failure of any allocation. */
+/* Tests that imports of llama2.c's files and of GGUF survive the failure of any allocation. */
 #include "allocations/every_allocation.h"
 #include "formats/source.h"
 

@@ -1,5 +1,4 @@
-/* Tests that planning survives the failure of any allocation, for a model directory and for mechanisms by
- * name. */
+/* Tests that plans for a model directory and for mechanisms by name survive the failure of any allocation. */
 #include "allocations/every_allocation.h"
 
 #include <crosshead/common.h>

@@ -1,4 +1,4 @@
-/* Tests that creating a task's questions and tokenizers survives the failure of any allocation. */
+/* Tests that tasks and tokenizers survive the failure of any allocation. */
 #include "allocations/every_allocation.h"
 #include "eval/tasks/question.h"
 #include "text/bpe_train.h"
@@ -70,7 +70,7 @@ static ch_status use_pieces(const char *directory, ch_error *error) {
   return use_tokenizer(TEST_DATA "/text/spm.bin", error);
 }
 
-static char *tokenizer_path; /* from train_tokenizer */
+static char *tokenizer_path; /* file that train_tokenizer writes */
 
 static ch_status use_merges(const char *directory, ch_error *error) {
   (void)directory;

@@ -111,7 +111,7 @@ static ch_status write_and_read_sweep(const char *directory, ch_error *error) {
   ch_arena_free(&arena);
   unlink(path);
   if (status != CH_OK) return status;
-  ch_sweep judged = sweep; /* with an arena of its own, so that no memory is left */
+  ch_sweep judged = sweep; /* a copy with its own arena, which is freed */
   judged.about.arena = (ch_arena){0};
   status = ch_sweep_judge(&judged, error);
   snprintf(path, sizeof path, "%s/results.json", directory);

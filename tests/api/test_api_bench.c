@@ -52,7 +52,7 @@ static void a_random_model_has_the_parameters_of_its_configuration(void **state)
     ch_speed_matrices_of(model, &matrices);
     assert_true(matrices.parameters == (double)account.parameters_total);
     assert_string_equal(matrices.type, types[i].name);
-    /* without the norms, and the embedding, which is untied: 128 rows of 48 */
+    /* All parameters except the norms and the untied embedding of 128 rows of 48. */
     double read = (double)(account.parameters_total - account.parameters_norm - 128 * 48);
     assert_true(matrices.bytes_decoded == types[i].bytes * read);
     ch_model_close(model);
@@ -80,7 +80,7 @@ static void speed_is_time_and_arithmetic(void **state) {
   assert_true(speed.tokens_per_second == 8 / speed.seconds);
   assert_true(speed.share > 0 && speed.bandwidth > 0);
   assert_string_equal(speed.limit, "");
-  /* 4 passes of 2 sequences find 16 + 5 / 2 tokens of 64 elements */
+  /* 4 passes of 2 sequences find 18.5 tokens of 64 elements on average: 16 + (1 + 2 + 3 + 4) / 4. */
   assert_true(speed.cache_bytes == 4 * 2 * 18.5 * 64 * 4);
   double f32_bytes = speed.cache_bytes;
   settings.cache = CH_PRECISION_F16;
@@ -136,7 +136,7 @@ static void a_profile_of_a_text_becomes_a_table_and_a_trace(void **state) {
   ch_session_profile(session, profile);
   must(ch_generate(session, "Once upon a time", TOKENS, NULL, NULL, NULL, NULL, &error));
   ch_session_profile(session, NULL);
-  must(ch_generate(session, " and", TOKENS, NULL, NULL, NULL, NULL, &error)); /* not recorded any more */
+  must(ch_generate(session, " and", TOKENS, NULL, NULL, NULL, NULL, &error)); /* no longer recorded */
 
   char *text = NULL;
   must(ch_profile_table(profile, "a text", 1, &limits, &text, &error));
@@ -165,7 +165,7 @@ static void a_profile_of_a_text_becomes_a_table_and_a_trace(void **state) {
     if (strcmp(kind, "forward") == 0) of_events += 1e-6 * json_number_value(json_object_get(row, "dur"));
     spans += strcmp(kind, "span") == 0;
   }
-  assert_int_equal(spans, 1 + TOKENS); /* the prompt, and every token is fed */
+  assert_int_equal(spans, 1 + TOKENS); /* one pass for the prompt and one for each token */
   assert_true(of_rows > 0 && of_events > 0.999 * of_rows && of_events < 1.001 * of_rows);
   json_decref(rows);
   json_decref(trace);

@@ -23,7 +23,7 @@ typedef struct diary {
   int steps, models, earlier, begun, prepared, turns, timings, timed, stop_after, asked;
   int32_t last_run;
   char names[64];
-  bool of_other_runs; /* steps and models are not those of mha and mqa */
+  bool of_other_runs; /* true if the runs are not those of mha and mqa */
 } diary;
 
 static void on_prepared(const ch_comparison_data *found, void *user) {
@@ -140,7 +140,7 @@ static void a_stopped_comparison_goes_on_and_says_which_is_better(void **state) 
   assert_int_equal(rest.prepared, 1);
   assert_int_equal(rest.begun, 2);
   assert_int_equal(rest.timed, 2);
-  /* Both in the first round of turns, and one or both in another if the machine was not steady. */
+  /* Both models are timed in the first round, and again in further rounds if the machine was not steady. */
   assert_true(rest.timings >= 2 * rest.turns && rest.timings % rest.turns == 0);
 
   assert_int_equal(ch_comparison_count(comparison), 2);
@@ -191,13 +191,13 @@ static void a_stopped_comparison_goes_on_and_says_which_is_better(void **state) 
   ch_free(text);
   ch_comparison_free(comparison);
 
-  /* Other settings do not go on with these results; the sentence names what differs as the caller does. */
+  /* Results of other settings are not continued. The message uses the caller's name of the setting. */
   settings.training.eval_tokens = 100;
   assert_int_equal(ch_compare_mechanisms(&settings, NULL, &error), CH_ERROR_ARGUMENT);
   assert_non_null(strstr(error.message, " eval_tokens "));
   assert_string_equal(error.setting, "eval_tokens");
 
-  /* More mechanisms after the existing ones: finished runs are reused. */
+  /* With more mechanisms, finished runs are reused. */
   diary longer = {.of_other_runs = true};
   settings = usual(&longer);
   settings.lineup.mechanisms = "mha,mqa,gqa:2";
@@ -370,7 +370,7 @@ static void a_forecast_says_what_a_comparison_would_do(void **state) {
   assert_string_equal(mha->name, "mha");
   assert_true(mha->runs == 2 && mha->finished == 0 && mha->tokens == 4096);
   assert_true(mha->seconds > 0 && mha->tokens_per_second > 0 && mha->parameters > 30000);
-  /* Weights, gradients and two moments, and activations; the model and its checkpoint. */
+  /* Memory includes weights, gradients, two moments and activations. The disk has a model and a checkpoint. */
   assert_true(mha->memory_bytes > 16 * mha->parameters);
   assert_true(mha->disk_bytes >= 2 * 16 * mha->parameters);
   assert_null(all->name);
@@ -424,7 +424,7 @@ static void impossible_comparisons_are_refused(void **state) {
     if (ch_compare_mechanisms(&settings, NULL, &error) != CH_ERROR_ARGUMENT)
       fail_msg("case %d: \"%s\"", i, error.message);
     assert_true(*error.message && !strstr(error.message, "--"));
-    if (i != 1) /* names are read with the files */
+    if (i != 1) /* ch_compare_check does not read the files of mechanisms */
       assert_int_equal(ch_compare_check(&settings, NULL), CH_ERROR_ARGUMENT);
   }
   assert_int_equal(ch_compare_mechanisms(NULL, NULL, &error), CH_ERROR_ARGUMENT);

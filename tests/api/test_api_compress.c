@@ -70,8 +70,7 @@ static void every_method_takes_away_what_was_asked(void **state) {
     if (!(loss != original && loss < original + 3))
       fail_msg("%s: %g, before %g", names[method], loss, original);
     if (method == CH_COMPRESSION_SVD_LLM) whitened = loss;
-    if (method == CH_COMPRESSION_SVD)
-      assert_true(whitened < loss); /* what inputs look like is worth something */
+    if (method == CH_COMPRESSION_SVD) assert_true(whitened < loss); /* statistics of the inputs help */
     json_decref(report);
   }
 }
@@ -105,7 +104,7 @@ static void a_report_says_what_was_measured(void **state) {
   must(ch_compress_model(MODEL, at("reported"), &settings, &json, &error));
   json_t *report = read_json(json), *before = json_object_get(report, "before"),
          *after = json_object_get(report, "after");
-  /* Queries and outputs were to be left alone. */
+  /* The settings exclude queries and outputs. */
   assert_non_null(matrix_of(report, "k_proj"));
   assert_non_null(matrix_of(report, "v_proj"));
   assert_null(matrix_of(report, "q_proj"));
@@ -148,7 +147,7 @@ static void a_budget_chooses_what_costs_least(void **state) {
   assert_true(json_is_object(profile));
   json_decref(report);
 
-  /* One of the two layers, the one whose loss grows least. */
+  /* One of the two layers is compressed, the one whose loss grows least. */
   settings.component_heads = 2;
   settings.budget = 0.5;
   must(ch_compress_model(MODEL, at("half"), &settings, &json, &error));
@@ -156,7 +155,7 @@ static void a_budget_chooses_what_costs_least(void **state) {
   assert_true(number_of(json_object_get(report, "after"), "cache_elements_per_token") == 0.75 * whole);
   json_decref(report);
 
-  /* Its heads are taken apart anew where neither a budget nor a profile has to count them. */
+  /* A compressed model can be compressed again, but not with a budget. */
   settings = usual(CH_COMPRESSION_MEA);
   must(ch_compress_model(at("half"), at("less"), &settings, &json, &error));
   report = read_json(json);
@@ -255,14 +254,14 @@ static void impossible_compressions_are_refused(void **state) {
     if (i == 12) settings.keep = "q,w";
     if (i == 13) settings.budget = 0.5;
     if (i == 14) settings.data_free = true;
-    if (i == 15) settings.text = settings.calibration; /* without a report */
+    if (i == 15) settings.text = settings.calibration; /* needs a report */
     if (i == 16) settings.component_heads = -1;
     if (i == 17) settings.budget = 1.5;
     if (i == 18) settings.threads = -1;
     if (i == 19) settings.calibration = NULL, settings.profile = true;
     if (i == 20) settings.ranks = CH_RANKS_SEARCHED;
     if (i == 21) settings.weighting = CH_ERROR_WEIGHTING_PAPER;
-    if (i == 22) settings.weighting = CH_ERROR_WEIGHTING_PAPER; /* and ranks by share */
+    if (i == 22) settings.weighting = CH_ERROR_WEIGHTING_PAPER; /* not with ranks by share */
     if (i == 23) settings.ranks = (ch_ranks)4;
     if (i == 24) settings.weighting = (ch_error_weighting)2, settings.ranks = CH_RANKS_SEARCHED;
     if (i == 25) settings.group_size = 0;

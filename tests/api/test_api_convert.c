@@ -57,7 +57,7 @@ static void fewer_bits_are_further_away(void **state) {
     last_bytes = bytes;
     json_decref(figures);
   }
-  /* Quantised weights would be rounded twice. */
+  /* Quantised models are refused, because weights would be rounded twice. */
   assert_int_equal(ch_quantize(at("q4_0"), at("again"), NULL, NULL, &error), CH_ERROR_CONFIG);
   assert_false(is_there(at("again/config.json")));
 }

@@ -1,5 +1,5 @@
 /* Tests the coordinate check through the public interface: it distinguishes flat sizes from growing ones and
- * names what it measures. */
+ * names its outputs. */
 #include "api_testing.h"
 
 static char data[256];
@@ -106,7 +106,7 @@ static void sizes_begin_as_the_initial_weights_say(void **state) {
 }
 
 /* Checks the slopes on this text. Those of projections are within 0.1 with the spectral rule and above 0.5
-   with the standard one. Those of logits are -0.26 and +0.84: the rows that give logits learn more slowly in
+   with the standard one. Those of logits are -0.26 and +0.84, because the LM head's rows learn more slowly in
    wide models than flat logits would require. */
 static void the_spectral_rule_is_flat_where_the_standard_one_is_not(void **state) {
   (void)state;

@@ -16,7 +16,8 @@ static int close_model(void **state) {
   return remove_work(state);
 }
 
-/* Returns -ln p of tokens first ... count - 1, from the logits of a session. */
+/* Returns -ln p of tokens first ... count - 1, from the logits of a session. Sets *greedy to true if each is the
+   likeliest token. */
 static double plain_nll(const int32_t *tokens, size_t first, size_t count, bool *greedy) {
   ch_session *session;
   const float *logits;
@@ -64,7 +65,7 @@ static void the_loss_of_a_text_is_that_of_its_tokens(void **state) {
   assert_true(watch.last == watch.total);
   json_decref(figures);
 
-  /* The result of a text's beginning is known before the rest is read; documents are not measured. */
+  /* With a limit, only the beginning of the text is measured. */
   settings.limit = 12;
   expected = plain_nll(tokens, 1, 12, &greedy) / 11;
   must(ch_evaluate_text(model, at("story.txt"), &settings, &json, &error));
@@ -86,7 +87,7 @@ static void a_cache_rounds_what_it_keeps(void **state) {
   double expected = number_of(figures, "loss");
   assert_null(json_object_get(figures, "cache_bytes_per_token"));
   json_decref(figures);
-  settings.cache_values = CH_PRECISION_Q4_0; /* and keys in F32 */
+  settings.cache_values = CH_PRECISION_Q4_0; /* keys stay in F32 */
   must(ch_evaluate_text(model, at("story.txt"), &settings, &json, &error));
   figures = read_json(json);
   double values = number_of(figures, "loss"), bytes = number_of(figures, "cache_bytes_per_token");
@@ -144,7 +145,7 @@ static void parts_and_items_are_told_as_they_come(void **state) {
   settings.user = &d;
   must(ch_evaluate_task(model, "lambada", &settings, &json, &error));
   ch_free(json);
-  assert_string_equal(d.stages, "lambada_openai;"); /* its own name */
+  assert_string_equal(d.stages, "lambada_openai;"); /* the task's full name */
   assert_int_equal(d.count, 3);
   double right = 0;
   for (int i = 0; i < 3; i++) {
@@ -153,7 +154,7 @@ static void parts_and_items_are_told_as_they_come(void **state) {
     right += number_of(sample, "acc");
     json_decref(sample);
   }
-  assert_true(right == 1); /* of three: as in a_task_gives_the_harness_s_figures */
+  assert_true(right == 1); /* one of three, as in a_task_gives_the_harness_s_figures */
 
   settings.user = &one;
   assert_int_equal(ch_evaluate_task(model, "lambada", &settings, &json, &error), CH_ERROR_INTERRUPTED);
@@ -182,7 +183,7 @@ static void built_in_tasks_can_be_listed(void **state) {
   assert_false(ch_task_builtin(count + 100, &name, &description));
 }
 
-/* Returns the recorded runs, as `crosshead runs` shows them. */
+/* Every record of an evaluation is a run of its own. */
 static void an_evaluation_is_kept(void **state) {
   (void)state;
   char *json, kept[300], *beside = ch_runs_beside(at("model"));
@@ -204,7 +205,7 @@ static void an_evaluation_is_kept(void **state) {
   assert_int_equal(ch_runs_record_evaluation(runs, model, "no figures", &labels, &id, &error),
                    CH_ERROR_FORMAT);
   assert_int_equal(ch_runs_record_evaluation(runs, NULL, "{}", &labels, &id, &error), CH_ERROR_ARGUMENT);
-  assert_int_equal(ch_runs_record(runs, MODEL, &labels, &id, &error), CH_ERROR_IO); /* it has no log */
+  assert_int_equal(ch_runs_record(runs, MODEL, &labels, &id, &error), CH_ERROR_IO); /* no training log */
   ch_runs_close(runs);
   assert_int_not_equal(ch_runs_open(at("story.txt"), 0, &runs, &error), CH_OK);
   assert_null(runs);
@@ -231,8 +232,8 @@ static void continuations_are_as_likely_as_a_session_says(void **state) {
     must(ch_encode(model, list[i].context, strlen(list[i].context), true, tokens, 64, &before, &error));
     must(ch_encode(model, whole, strlen(whole), true, all, 64, &count, &error));
     assert_int_equal(list[i].tokens, count > before ? count - before : 0);
-    if (count <= before) continue; /* this tokenizer's pieces cross spaces */
-    /* The harness reads the context's own tokens, and after them what the whole text has more. */
+    if (count <= before) continue; /* tokens may cross spaces, so the whole text may have no more of them */
+    /* The harness uses the tokens of the context, followed by the further tokens of the whole text. */
     for (size_t k = before; k < count; k++) tokens[k] = all[k];
     double nll = plain_nll(tokens, before, count, &greedy);
     if (!(fabs(list[i].log_likelihood + nll) < 1e-4))
@@ -255,7 +256,7 @@ static void continuations_are_as_likely_as_the_harness_says(void **state) {
   json_array_foreach(tasks, t, task) json_array_foreach(json_object_get(task, "samples"), s, sample) {
     const json_t *arguments = json_object_get(sample, "arguments"),
                  *answers = json_object_get(sample, "resps");
-    if (json_array_size(json_array_get(arguments, 0)) != 2) continue; /* a whole text */
+    if (json_array_size(json_array_get(arguments, 0)) != 2) continue; /* a task of whole texts */
     ch_continuation list[16] = {{0}};
     size_t count = json_array_size(arguments);
     assert_true(count <= 16);
@@ -311,7 +312,7 @@ static void written_answers_and_made_texts_have_their_figures(void **state) {
   char *json;
   must(ch_evaluate_task(model, TEST_DATA "/tasks/written/nq_like.json", &settings, &json, &error));
   json_t *figures = read_json(json);
-  assert_true(number_of(figures, "exact_match") == 0.5); /* expected.json has it */
+  assert_true(number_of(figures, "exact_match") == 0.5); /* from expected.json */
   assert_true(number_of(json_object_get(json_object_get(figures, "filters"), "remove_whitespace"),
                         "exact_match") == 0.5);
   json_decref(figures);
@@ -329,8 +330,8 @@ static void written_answers_and_made_texts_have_their_figures(void **state) {
   settings.progress = NULL;
   settings.seed = (uint64_t)1 << 32;
   assert_int_equal(ch_evaluate_task(model, "ruler:fwe", &settings, &json, &error), CH_ERROR_ARGUMENT);
-  assert_int_equal(ch_evaluate_task(model, "ruler:fwe", NULL, &json, &error),
-                   CH_ERROR_ARGUMENT); /* 4096 tokens */
+  /* The default of 4096 tokens is too long for the model. */
+  assert_int_equal(ch_evaluate_task(model, "ruler:fwe", NULL, &json, &error), CH_ERROR_ARGUMENT);
 }
 
 static void what_cannot_be_measured_is_refused(void **state) {

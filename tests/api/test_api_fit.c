@@ -139,7 +139,7 @@ static void the_log_of_a_run_has_two_curves_to_choose_from(void **state) {
   ch_fits *fits;
   must(ch_fit_file(at("log.jsonl"), NULL, &fits, &error));
   assert_int_equal(ch_fits_curve(fits, 0)->points, 20);
-  assert_int_equal(ch_fits_curve(fits, 0)->law.points, 18); /* behind the first tenth */
+  assert_int_equal(ch_fits_curve(fits, 0)->law.points, 18); /* the first tenth is left out */
   assert_true(fabs(ch_fits_curve(fits, 0)->law.floor.value - 2.9) < 0.05);
   ch_fits_free(fits);
   must(ch_fit_file(at("log.jsonl"), &(ch_fit_settings){.training = true, .skip = 0}, &fits, &error));

@@ -15,7 +15,7 @@ enum { VOCABULARY = 256, LAYERS = 2, USERS = 3, CONTEXT = 100 };
   "\"qk_nope_head_dim\": 16, \"qk_rope_head_dim\": 8, \"v_head_dim\": 16"
 #define MFA SHAPE "\"num_attention_heads\": 4, \"head_dim\": 32, \"attention\": {\"type\": \"mfa\"}}"
 
-/* A device of 1 GB/s and 1 TFLOP/s that reaches both. */
+/* A device that reaches its 1 GB/s and 1 TFLOP/s. */
 static const ch_device plain = {.name = "plain",
                                 .title = "plain",
                                 .source = "made up",
@@ -79,7 +79,7 @@ static void bytes_of_gqa_are_those_counted_by_hand(void **state) {
   assert_int_equal(of.weight_bytes, 4 * (MATRICES + NORMS));
   assert_int_equal(of.cache_bytes_per_token, 256);
   of = sizes_of(GQA, CH_PRECISION_Q8_0, CH_PRECISION_Q8_0);
-  assert_int_equal(of.weight_bytes, MATRICES / 32 * 34 + 4 * NORMS); /* blocks of 32 bytes and a scale */
+  assert_int_equal(of.weight_bytes, MATRICES / 32 * 34 + 4 * NORMS); /* blocks: 32 bytes and a scale */
   assert_int_equal(of.cache_bytes_per_token, LAYERS * 2 * 34);       /* 16 values fill half a block */
   of = sizes_of(GQA, CH_PRECISION_Q4_0, CH_PRECISION_Q4_0);
   assert_int_equal(of.weight_bytes, MATRICES / 32 * 18 + 4 * NORMS);
@@ -96,11 +96,11 @@ static void latents_gates_and_shared_heads_are_counted(void **state) {
   ch_capacity_candidate gated =
       sizes_of(MLA ", \"gate_embedding_dim\": 8}}", CH_PRECISION_DEFAULT, CH_PRECISION_DEFAULT);
   assert_int_equal(gated.cache_bytes_per_token, mla.cache_bytes_per_token);
-  /* a token has two moments per layer and its id, in addition to the latents */
+  /* In addition to its latents, a token has two moments per layer and its id. */
   assert_int_equal(gated.cache_bytes, mla.cache_bytes + (2 * LAYERS * 4 + 4) * CONTEXT * USERS);
-  /* 300 tokens can have 256 ids */
+  /* 300 tokens have at most 256 ids. */
   assert_int_equal(gated.gate_bytes, VOCABULARY * LAYERS * EXPANDED * 4);
-  /* tables are in memory and not read in a step; the projection of the gate is both */
+  /* A step reads the gate's projections but not its tables. Both are in memory. */
   assert_int_equal(gated.step_weight_bytes - mla.step_weight_bytes, 2 * LAYERS * EXPANDED * GATE);
   assert_int_equal(gated.weight_bytes - mla.weight_bytes,
                    LAYERS * (2 * EXPANDED * GATE + 2 * VOCABULARY * GATE + 4 * 2 * EXPANDED));
@@ -159,7 +159,7 @@ static void times_follow_from_bytes_and_flops(void **state) {
   ch_capacity *capacity = plan(&settings);
   ch_capacity_candidate of = *ch_capacity_candidate_at(capacity, 0);
 
-  /* scores and sums: 8 heads of 8 dims over 100 tokens */
+  /* Scores and weighted sums cover 100 tokens, with 8 heads of 8 dimensions. */
   double scores = LAYERS * 2.0 * CONTEXT * 8 * (8 + 8);
   double weights = (double)of.step_weight_bytes, cache = (double)of.cache_bytes;
   assert_true(fabs(of.decode_flops - gqa_products - scores) < 1e-6 * of.decode_flops);
@@ -181,7 +181,7 @@ static void times_follow_from_bytes_and_flops(void **state) {
   step = hypot(weights / rate, USERS * gqa_products / 1e12) + hypot(cache / rate, USERS * scores / 1e12);
   assert_true(fabs(e->step_seconds - step) < 1e-6 * step);
 
-  /* the prompt is one pass: tokens look back at 50 others on average, and only the last one needs the head */
+  /* The prompt is one pass. Its tokens see 50 others on average, and only the last one needs the LM head. */
   double prompt = CONTEXT * (gqa_products - 2.0 * VOCABULARY * 64 + LAYERS * 2.0 * 50 * 8 * (8 + 8)) +
                   2.0 * VOCABULARY * 64;
   e = ch_capacity_estimate_at(capacity, 0, 0);
@@ -245,8 +245,8 @@ static void what_excludes_a_candidate_is_told(void **state) {
   assert_non_null(strstr(ch_capacity_estimate_at(capacity, 0, 0)->excluded, "positions end at 512 tokens"));
   assert_non_null(strstr(ch_capacity_estimate_at(capacity, 1, 0)->excluded, "model of images"));
   assert_non_null(strstr(ch_capacity_estimate_at(capacity, 2, 0)->excluded, "use 1, 2, 4 or 8"));
-  assert_string_equal(ch_capacity_estimate_at(capacity, 3, 0)->excluded,
-                      ""); /* a model that is still to be trained */
+  /* The positions of a model that is still to be trained have no limit. */
+  assert_string_equal(ch_capacity_estimate_at(capacity, 3, 0)->excluded, "");
   ch_capacity_free(capacity);
 
   settings = settings_of(paths, 1);
@@ -271,11 +271,11 @@ static void named_mechanisms_have_the_parameters_of_the_shape(void **state) {
     double share = (double)of->parameters / (2 * 256 * 64 + 5 * 64 + LAYERS * (10240 + 24576));
     assert_true(share > 0.99 && share < 1.01);
   }
-  assert_int_equal(ch_capacity_candidate_at(capacity, 1)->intermediate_size, 128); /* the shape itself */
+  assert_int_equal(ch_capacity_candidate_at(capacity, 1)->intermediate_size, 128); /* the shape's own */
   assert_int_equal(ch_capacity_candidate_at(capacity, 0)->cache_elements_per_token, LAYERS * 2 * 64);
   ch_capacity_free(capacity);
 
-  /* rows of wide FFNs stay whole blocks, as the shape's are */
+  /* Like the shape's, the rows of wide FFNs are whole blocks. */
   const char *wide = at("wide.json");
   write_file(wide, "{\"model_type\": \"crosshead\", \"vocab_size\": 256, \"hidden_size\": 64, "
                    "\"intermediate_size\": 2560, \"num_hidden_layers\": 1, \"num_attention_heads\": 8, "

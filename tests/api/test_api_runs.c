@@ -44,7 +44,7 @@ static void runs_are_found_and_read(void **state) {
   assert_true(isnan(run->lr) && run->validation_loss == 3.5);
   assert_int_equal(run->curve_points, 2);
   assert_true(run->curve[0].loss == 5.5 && isnan(run->curve[1].loss));
-  ch_runs_close(runs); /* what was found stays */
+  ch_runs_close(runs); /* the list stays valid */
 
   char *text;
   must(ch_run_record_json(ch_run_list_at(found, 1), true, &text, &error));
@@ -86,7 +86,7 @@ static void a_directory_and_an_evaluation_become_runs(void **state) {
   must(ch_runs_record(runs, at("model"), NULL, &id, &error));
   must(ch_runs_record(runs, at("model"), &(ch_run_labels){.dataset = "a.txt", .status = "stopped"}, &again,
                       &error));
-  assert_int_equal(again, id); /* the same run, more of it known */
+  assert_int_equal(again, id); /* recording a run again updates it */
 
   ch_model *model;
   must(ch_model_open(MODEL, &model, &error));

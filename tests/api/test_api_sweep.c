@@ -145,7 +145,7 @@ static void a_stopped_sweep_goes_on_and_finds_the_largest_stable_rate(void **sta
   must(ch_sweep_rates(&settings, NULL, &error));
   assert_true(more.earlier == 2 && more.begun == 1 && more.steps == 60);
 
-  /* Its results are a file of curves. */
+  /* The results of a sweep are a file of curves. */
   ch_fits *fits;
   snprintf(path, sizeof path, "%s/results.json", out);
   must(ch_fit_file(path, NULL, &fits, &error));

@@ -4,7 +4,7 @@
 
 enum { STEPS = 8 };
 
-/* Writes a text with a pattern to learn. */
+/* Writes a text with a pattern that can be learned. */
 static void write_text(void) {
   static char text[40000];
   static const char *const words[] = {"the cat ", "sat on ", "a mat ", "and ran ", "to the ", "old dog. "};
@@ -146,7 +146,7 @@ static void a_stopped_and_resumed_run_ends_with_the_same_bits(void **state) {
   settings.event = on_event;
   settings.user = &rest;
   assert_int_equal(ch_train(at("parts"), &settings, NULL, &error), CH_ERROR_INTERRUPTED);
-  assert_int_equal(rest.steps, 1); /* the evaluation after step 4 stopped it */
+  assert_int_equal(rest.steps, 1); /* the evaluation after step 4 stopped the run */
   assert_int_equal(rest.evaluations, 1);
   settings.user = &end;
   must(ch_train(at("parts"), &settings, NULL, &error));
@@ -154,7 +154,7 @@ static void a_stopped_and_resumed_run_ends_with_the_same_bits(void **state) {
   same_files(at("whole/model.safetensors"), at("parts/model.safetensors"));
   same_files(at("whole/tokenizer.json"), at("parts/tokenizer.json"));
 
-  /* A finished run is left as it is. */
+  /* Resuming a finished run does nothing. */
   end = (diary){0};
   must(ch_train(at("parts"), &settings, NULL, &error));
   assert_int_equal(end.steps, 0);
@@ -175,7 +175,7 @@ static void training_goes_on_from_the_weights_of_a_model(void **state) {
   assert_true(d.losses[1] < fresh.losses[1] - 0.05);
 }
 
-/* Stops after so many more steps, of any model. */
+/* Stops after *user more steps of any model. */
 static bool count_down(const ch_train_event *event, void *user) {
   int64_t *left = user;
   return event->kind != CH_TRAIN_EVENT_STEP || --*left != 0;
@@ -229,7 +229,7 @@ static void a_run_with_a_control_can_be_stopped_in_either(void **state) {
   assert_non_null(strstr(error.message, "after step 3 of 8"));
   assert_false(is_there(at("halves/control")));
   ch_train_defaults(&settings);
-  settings.model.resume = true; /* the directory knows which model the control is */
+  settings.model.resume = true; /* the control comes from the directory */
   settings.event = count_down;
   settings.user = &left;
   left = STEPS - 3 + 2;
@@ -407,7 +407,7 @@ static void a_run_can_be_stopped_within_its_first_step(void **state) {
   assert_int_equal(ch_train(at("early"), &settings, NULL, &error), CH_ERROR_INTERRUPTED);
   assert_false(n.started);
   assert_non_null(strstr(error.message, "before the first step"));
-  n.stop = false; /* the text is prepared, and the same call begins again */
+  n.stop = false; /* the next call begins again with the prepared text */
   assert_int_equal(ch_train(at("early"), &settings, NULL, &error), CH_ERROR_INTERRUPTED);
   assert_int_equal(n.steps, 0);
   assert_non_null(strstr(error.message, "step 0 of 8"));
@@ -450,7 +450,7 @@ static void what_decides_the_result_is_kept_when_a_run_goes_on(void **state) {
     if (i == 6) settings.training.type = CH_PRECISION_F64;
     if (i == 7) settings.optimizer.weight_decay = 0;
     ch_status status = ch_train(at("whole"), &settings, NULL, &error);
-    if (i == 0) must(status); /* with what it was begun with */
+    if (i == 0) must(status); /* unchanged settings */
     static const char *const named[] = {"",         "beta1", "beta2", "eps",
                                         "schedule", "seed",  "type",  "weight_decay"};
     if (i && (status != CH_ERROR_ARGUMENT || !strstr(error.message, named[i])))
@@ -496,7 +496,7 @@ static void a_trace_has_the_operations_of_one_step(void **state) {
   json_decref(trace);
   settings.report.trace = at("missing/trace.json");
   assert_int_equal(ch_train(at("untraced"), &settings, &json, &error), CH_ERROR_IO);
-  json_decref(read_json(json)); /* the run itself went well */
+  json_decref(read_json(json)); /* the run succeeded */
   assert_true(is_there(at("untraced/model.safetensors")));
 }
 
@@ -525,7 +525,7 @@ static void impossible_runs_are_refused_before_anything_is_written(void **state)
     if (ch_train(at("none"), &settings, NULL, &error) != CH_ERROR_ARGUMENT)
       fail_msg("case %d: \"%s\"", i, error.message);
     assert_true(*error.message);
-    assert_null(strstr(error.message, "--")); /* the command line's words are not the library's */
+    assert_null(strstr(error.message, "--")); /* messages of the library name settings, not options */
     assert_false(is_there(at("none")));
   }
   ch_train_settings settings = usual(&d);

@@ -1,4 +1,4 @@
-/* Runs the combinations of one mechanism, MECHANISM: there is a program for every file of
+/* Runs the combinations of the mechanism MECHANISM. CMake builds a program from it for every file of
  * attention/mechanisms. */
 #include "mechanisms/mechanism.h"
 

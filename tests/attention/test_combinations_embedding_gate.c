@@ -1,4 +1,4 @@
-/* Tests the embedding gate of latent attention: both operations, with and without its norm, layer groups,
+/* Tests the embedding gate of latent attention: both operations, with and without the gate's norm, layer groups and
  * knocking. */
 #include <stdio.h>
 
@@ -41,7 +41,7 @@ int main(void) {
   add_combination_of(&list, 2, 9, "'vocab_size': 3", "mla", DIMS);
   add_combination(&list, "'num_hidden_layers': 3", "mla", DIMS ", 'layer_group_size': 3, 'head_norm': true");
 
-  /* Groups that share only the latent: a short last one, one group, shared matrices after the latent. */
+  /* Groups that share only the latent: two with a shorter last group, one group, and shared matrices. */
   const char *latents =
       DIMS ", 'layer_group_shares': 'latent', 'q_lora_rank': 3, 'head_norm': true, 'layer_group_size'";
   char attention_of[COMBINATION_TEXT];

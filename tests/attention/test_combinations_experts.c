@@ -1,5 +1,5 @@
-/* Tests mixtures of experts with every mechanism: shared experts, dense layers, one active expert, both ways
- * of balancing. */
+/* Tests mixtures of experts with every mechanism: shared experts, dense layers, one active expert, and both ways of
+ * balancing. */
 #include "mechanisms/mechanism.h"
 
 int main(void) {
@@ -20,12 +20,12 @@ int main(void) {
       int count = cross((const char *const[]){t->sizes, NULL}, mixtures, texts, 3);
       for (int i = 0; i < count; i++) add_combination(&list, texts[i].text, (*m)->name, t->attention);
     }
-  /* All experts active; one expert; a single token. */
+  /* All experts active, and a single expert. */
   add_combination(&list, "'moe': {'experts': 3, 'active': 3, 'shared': 0, 'expert_intermediate_size': 6}",
                   "gqa", "");
   add_combination(&list, "'moe': {'experts': 1, 'active': 1, 'shared': 1, 'expert_intermediate_size': 6}",
                   "gqa", "");
-  /* Biases and clamps, which shared experts and dense layers have too. */
+  /* Biases and clamps, also in shared experts and dense layers. */
   add_combination(
       &list,
       "'hidden_act': 'clamped_swiglu', 'swiglu_limit': 0.2, 'mlp_bias': true, 'moe': {'experts': 4, "

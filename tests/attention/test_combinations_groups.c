@@ -1,6 +1,6 @@
-/* Tests unequal numbers of heads for keys and values, in grouped-query and in gated attention: only one of
- * the two in groups, both in groups of different sizes, numbers that do not divide each other; norms,
- * knocking, mixed heads, positions, biases, shared matrices. */
+/* Tests different numbers of key heads and value heads in gqa and gated: groups of only keys or values, groups of
+ * different sizes, numbers that do not divide each other; with norms, knocking, mixed heads, positions, biases and
+ * shared matrices. */
 #include "harness/combinations.h"
 
 #define GROUPS(keys, values) "'num_key_heads': " #keys ", 'num_value_heads': " #values
@@ -25,7 +25,7 @@ static void add_modules(combination_list *list) {
         add_combination(list, *size, i % 2 ? "gated" : "gqa", attention[i].text);
 }
 
-/* Adds components that become G_k keys and G_v values: fewer than both, than one, than none. */
+/* Adds mixes of components into G_k keys and G_v values, with fewer components than both numbers, one, or none. */
 static void add_mixes(combination_list *list) {
   static const char *const mixes[] = {GROUPS(4, 2) ", " MIX("'k', 'v'", "1"),
                                       GROUPS(4, 2) ", " MIX("'k', 'v'", "2"),
@@ -40,7 +40,7 @@ static void add_mixes(combination_list *list) {
   for (int i = 0; i < count; i++)
     add_combination(list, i % 3 == 1 ? "'position': 'alibi', 'head_dim': 5" : "'head_dim': 6",
                     i % 4 == 3 ? "gated" : "gqa", attention[i].text);
-  /* One number per layer: the larger number of heads means a layer without mixing. */
+  /* A number of components for each layer. The larger number of heads means a layer without mixing. */
   add_combination(list, "'num_hidden_layers': 3", "gqa", GROUPS(2, 4) ", " MIX("'k', 'v'", "[1, 4, 2]"));
   add_combination(list, "'num_hidden_layers': 3, 'attention_bias': true", "gqa",
                   GROUPS(4, 1) ", 'qk_norm': true, " MIX("'v'", "[2, 3, 4]"));
@@ -59,10 +59,10 @@ static void add_shapes(combination_list *list) {
   add_combination(list, SIX, "gated",
                   GROUPS(6, 2) ", 'knocking': {'type': 'linear', 'on': ['q', 'k', 'v'], 'per_head': true}");
   add_combination_of(list, 3, 1, SIX, "gated", GROUPS(2, 3) ", " MIX("'k', 'v'", "1"));
-  /* The result is equal to grouped-query attention. */
+  /* Equal numbers of key heads and value heads, which are grouped-query attention. */
   add_combination(list, "", "gqa", GROUPS(2, 2));
   add_combination(list, "'num_key_value_heads': 2", "gqa", "'num_value_heads': 2");
-  /* Texts longer than a block of tokens. */
+  /* Texts that are longer than a block of tokens. */
   add_combination_of(list, 2, 140, WIDE, "gqa", GROUPS(2, 3));
   add_combination_of(list, 1, 140, WIDE ", 'position': 'alibi'", "gqa",
                      GROUPS(1, 6) ", 'qk_norm': true, " ALL);

@@ -1,5 +1,5 @@
-/* Tests head mixing with grouped-query attention: fewer components than heads, as many, and more; QK norm,
- * every position, knocking, and layers that are not mixed. */
+/* Tests head mixing with grouped-query attention: fewer components than heads, as many, and more, with QK norm, all
+ * positions, knocking, and layers that are not mixed. */
 #include "harness/combinations.h"
 
 static const char *const positions[] = {"'num_key_value_heads': 2, 'head_dim': 6",
@@ -42,7 +42,7 @@ int main(void) {
   const char *const two_positions[] = {positions[0], positions[1], NULL};
   add_all(&list, few_and_many, knocking, two_positions);
 
-  /* MEA; ranges; one number per layer; shapes. */
+  /* MEA, ranges of layers, a number for each layer, and shapes. */
   const char *mea = "'head_norm': true, 'head_mix': {'on': ['k', 'v'], 'component_heads': 4}";
   add_combination(&list, "'num_key_value_heads': 4", "gqa", mea);
   add_combination(&list, "'num_key_value_heads': 4, 'position': 'alibi'", "gqa", mea);

@@ -1,6 +1,6 @@
-/* Tests Gated DeltaNet layers combined with every mechanism: heads alone and in groups, with and without
- * convolutions, gates and negative eigenvalues, between windows, in every layer, with experts, other norms
- * and positions, and texts longer than a chunk. */
+/* Tests Gated DeltaNet layers combined with every mechanism: single and grouped heads, with and without convolutions,
+ * gates and negative eigenvalues, in some or all layers, with windows, experts, other norms and positions, and texts
+ * longer than a chunk. */
 #include "harness/combinations.h"
 
 #define GDN(more) "'linear_attention': {'type': 'gdn', " more "}"
@@ -29,7 +29,7 @@ static void add_sizes(combination_list *list) {
   for (int i = 0; i < count; i++) add_combination(list, sizes[i].text, "gqa", i % 3 ? "" : "'qk_norm': true");
 }
 
-/* Adds each mechanism as the attention of the other layers. */
+/* Adds the other mechanisms as the attention of the other layers. */
 static void add_mechanisms(combination_list *list) {
   static const char *const latents =
       "'kv_lora_rank': 8, 'qk_nope_head_dim': 3, 'qk_rope_head_dim': 2, 'v_head_dim': 4";
@@ -75,7 +75,7 @@ static void add_surroundings(combination_list *list) {
   add_combination_of(list, 3, 7, ALL ", " GROUPED, "gqa", "");
 }
 
-/* Adds heads wider than a vector register, texts longer than a chunk, and texts longer than two. */
+/* Adds heads wider than a vector register, and texts of one chunk and of more than two. */
 static void add_long_texts(combination_list *list) {
   add_combination_of(list, 2, 140, ALL ", " GDN("'heads': 2, 'value_heads': 4, 'head_dim': 20"), "gqa", "");
   add_combination_of(list, 1, 140, FIRST ", " GDN("'heads': 1, 'head_dim': 16, 'negative_eigenvalues': true"),

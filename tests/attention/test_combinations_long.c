@@ -1,5 +1,5 @@
-/* Tests every mechanism and module on texts longer than the blocks in which attention reads states, with
- * heads wider than a vector register. */
+/* Tests every mechanism on texts longer than the blocks in which attention reads states, with heads wider than a
+ * vector register. */
 #include "mechanisms/mechanism.h"
 #include "sanitized.h"
 

@@ -1,6 +1,5 @@
-/* Tests latent attention that compresses keys and values separately: both, keys alone, values alone; queries
- * of both kinds, knocking, groups of layers, positions, shared matrices, and passes that absorb one side and
- * expand the other. */
+/* Tests mla with separate latents for keys and values, or for one of them: with dense and latent queries, knocking,
+ * groups of layers, positions, shared matrices, and passes that absorb keys or values and expand the other. */
 #include <stdio.h>
 
 #include "harness/combinations.h"
@@ -29,8 +28,7 @@ static void add_forms(combination_list *list) {
         add_combination(list, *size, "mla", attention[i].text);
 }
 
-/* Adds sinks, which every layer has of its own, even if it reads keys and values of the first layer of its
-   group. */
+/* Adds sink logits. Every layer has its own, even if it reads keys and values of the first layer of its group. */
 static void add_sinks(combination_list *list) {
   static const char *const forms[] = {BOTH, KEYS, VALUES, NULL};
   static const char *const modules[] = {"'sink_logits': true, 'layer_group_size': 2",
@@ -46,7 +44,7 @@ static void add_sinks(combination_list *list) {
   }
 }
 
-/* Adds normed whole keys, which are never absorbed, and a map for each head. */
+/* Adds the QK norm, whose keys are never absorbed, and knocking with a map for each head. */
 static void add_normed(combination_list *list) {
   static const char *const forms[] = {BOTH, KEYS, VALUES, NULL};
   static const char *const modules[] = {
@@ -67,8 +65,8 @@ static void add_shapes(combination_list *list) {
   add_combination_of(list, 1, 9, "'num_attention_heads': 1", "mla", VALUES);
   add_combination(list, "'rope_scaling': {'rope_type': 'linear', 'factor': 4.0}", "mla", KEYS);
   add_combination(list, "'moe': {'experts': 4, 'active': 2, 'expert_intermediate_size': 8}", "mla", VALUES);
-  /* Latents of several vectors, on texts longer than a block; then latents wide enough for a pass to expand one
-     side. */
+  /* Texts longer than a block, with latents of several vectors, and with latents so wide that passes expand keys or
+     values. */
   static const char *const wide[] = {"'k_lora_rank': 20, 'v_lora_rank': 36",
                                      "'k_lora_rank': 36",
                                      "'v_lora_rank': 20",

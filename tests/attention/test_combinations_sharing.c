@@ -1,5 +1,5 @@
-/* Tests every way of sharing matrices across layers with every mechanism: projections by letter and by tensor
- * name, dictionaries for several projections, ranks above a dimension, from one atom to one per layer. */
+/* Tests all ways of sharing matrices across layers, with every mechanism: projections by letter and by tensor name,
+ * dictionaries for several projections, ranks above a dimension, and one atom to as many as layers. */
 #include <stdio.h>
 
 #include "harness/combinations.h"
@@ -22,7 +22,7 @@ static const struct {
     {"'head_dim': 6", "talking", "", "'q', 'k', 'v', 'o'"},
 };
 
-/* Keys after "type" and "projections"; 3 layers are not a multiple of 2 atoms. */
+/* Keys after "type" and "projections". The models have 3 layers, which are not a multiple of 2 atoms. */
 static const struct {
   const char *type, *more;
 } sources[] = {
@@ -33,7 +33,7 @@ static const struct {
     {"sequential", "'atoms': 2"},
     {"repeat", "'atoms': 2"},
     {"low_rank", "'rank': 3"},
-    {"low_rank", "'rank': 19"}, /* above 16, and above every latent */
+    {"low_rank", "'rank': 19"}, /* above the width of models and of latents */
 };
 
 static void add(combination_list *list, const char *sizes, const char *type, const char *attention,
@@ -56,7 +56,7 @@ int main(void) {
       add(&list, sizes[0].text, mechanisms[m].type, mechanisms[m].attention, sources[s].type,
           mechanisms[m].projections, sources[s].more);
   }
-  /* One atom, one per layer, 5 layers of 2 and 3 atoms, a single layer. */
+  /* 3 layers with 1 and 3 atoms, 5 layers with 2, 3 and 4, and a single layer. */
   static const char *const depths[] = {"'num_hidden_layers': 3", "'num_hidden_layers': 5",
                                        "'num_hidden_layers': 1", NULL};
   static const char *const types[] = {"masa", "sequential", "repeat", NULL};
@@ -68,7 +68,7 @@ int main(void) {
         snprintf(more, sizeof more, "'atoms': %d", (int)atoms[d][a]);
         add(&list, depths[d], "gqa", "", types[t], t == 1 ? "'o', 'k'" : "'q', 'k', 'v', 'o'", more);
       }
-  /* One projection alone; all shapes the same; one dictionary of a single projection and one of three. */
+  /* A single projection, one dictionary for all projections, and dictionaries by shape. */
   add(&list, "", "gqa", "", "masa", "'v'", "'atoms': 2");
   add(&list, "", "gqa", "", "masa", "'o', 'v', 'q', 'k'", "'atoms': 2, 'common_dictionary': true");
   add(&list, "'head_dim': 6", "gqa", "", "masa", "'o', 'v', 'q', 'k'",

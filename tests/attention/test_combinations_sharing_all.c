@@ -1,10 +1,10 @@
-/* Tests all projections of every mechanism shared across layers, in every way. */
+/* Tests every mechanism with all of its projections shared across layers, in every way. */
 #include <stdio.h>
 #include <string.h>
 
 #include "mechanisms/mechanism.h"
 
-/* Writes the projections that every layer has, by their names in the definition: "'q_proj', 'k_proj'". */
+/* Writes the names of the projections that every layer has, as in the definition: "'q_proj', 'k_proj'". */
 static void put_projections(const combination *plain, char *text, size_t size) {
   reference_config config;
   projection_shape first[MOST_PROJECTIONS], second[MOST_PROJECTIONS];

@@ -1,5 +1,4 @@
-/* Tests matrices shared across layers combined with everything else that a model may have: modules, biases,
- * experts, positions, odd shapes, long texts. */
+/* Tests matrices shared across layers combined with modules, biases, experts, positions, odd shapes and long texts. */
 #include <stdio.h>
 
 #include "harness/combinations.h"
@@ -19,7 +18,7 @@ static const char *const sources[] = {"'sharing': {'type': 'masa', " QKVO ", 'at
                                       "'sharing': {'type': 'low_rank', " QKVO ", 'rank': 4}",
                                       NULL};
 
-/* Adds the modules of mechanisms by head, with every source. */
+/* Adds the modules of mechanisms by head, with every way of sharing. */
 static void add_modules(combination_list *list) {
   static const struct {
     const char *sizes, *type, *attention;
@@ -46,7 +45,7 @@ static void add_modules(combination_list *list) {
   }
 }
 
-/* Adds mechanisms whose projections have other names. */
+/* Adds mechanisms with other names of projections. */
 static void add_others(combination_list *list) {
   static const struct {
     const char *sizes, *type, *attention, *projections;
@@ -112,7 +111,7 @@ int main(void) {
   add_modules(&list);
   add_others(&list);
   add_shapes(&list);
-  /* Heads mixed in some layers, whose component heads are as many as heads: one shape in all layers. */
+  /* Mixed heads in one layer, with as many components as heads, so that the projection has one shape in all layers. */
   add_combination(&list, GROUPED ", 'sharing': {'type': 'masa', " QKVO ", 'atoms': 2}", "gqa",
                   "'head_mix': {'on': ['k', 'v'], 'component_heads': 2, 'layers': [1, 1]}");
   return run_combinations(&list);

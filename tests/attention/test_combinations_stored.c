@@ -1,5 +1,5 @@
-/* Tests models as compression writes them: groups of layers with a dictionary each, residuals on any matrix,
- * and ranks and numbers of atoms that only a checkpoint says. */
+/* Tests models that compression writes: groups of layers with their own dictionaries, residuals on any matrix, and
+ * ranks and numbers of atoms that are only in the checkpoint. */
 #include "harness/combinations.h"
 
 #define LATENT "'kv_lora_rank': 7, 'qk_nope_head_dim': 6, 'qk_rope_head_dim': 4, 'v_head_dim': 5"
@@ -22,7 +22,7 @@ static const reference_stored ranks[] = {
     {REFERENCE_FACTORS, 0, "q_proj", 3},  {REFERENCE_FACTORS, 1, "q_proj", 5},
     {REFERENCE_FACTORS, 0, "o_proj", 1},  {REFERENCE_FACTORS, 1, "o_proj", 9},
     {REFERENCE_RESIDUAL, 0, "q_proj", 2}, {REFERENCE_RESIDUAL, 1, "v_proj", 4}};
-/* Groups of 3 and 2 layers; the output projections and one query have separate first factors. */
+/* Groups of 3 and 2 layers. The output projections and one query projection have their own first factors. */
 static const reference_stored bases[] = {
     {REFERENCE_BASIS, 0, "q_proj", 4},    {REFERENCE_BASIS, 1, "q_proj", 2},
     {REFERENCE_FACTORS, 0, "o_proj", 1},  {REFERENCE_FACTORS, 1, "o_proj", 9},
@@ -52,7 +52,7 @@ static void add_groups(combination_list *list) {
       "mla", LATENT);
 }
 
-/* Adds Basis Sharing: one first factor for the layers of a group. */
+/* Adds Basis Sharing, in which the layers of a group have one first factor. */
 static void add_bases(combination_list *list) {
   add_combination(list, SHARED("'type': 'low_rank', 'rank': 3, 'groups': [[0, 2], [3, 4]]"), "gqa",
                   "'qk_norm': true");
@@ -72,7 +72,7 @@ static void add_bases(combination_list *list) {
       "gqa", "'qk_norm': true");
 }
 
-/* Adds more atoms than layers, for all projections of one shape. */
+/* Adds common dictionaries with more atoms than layers. */
 static void add_common(combination_list *list) {
   add_combination(list, SHARED("'type': 'masa', 'atoms': 7, 'common_dictionary': true"), "gqa", "");
   add_combination(list,

@@ -1,5 +1,5 @@
-/* Tests Vision Transformers with every mechanism: bidirectional attention against the definitions in plain
- * double, and gradients of all tensors against differences. */
+/* Tests Vision Transformers with every mechanism: logits and losses against the reference, and gradients of all tensors
+ * against differences. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,8 +19,7 @@
 
 enum { IMAGES = 3, CHANNELS = 2, SIZE = 6, CLASSES = 5, PIXELS = IMAGES * CHANNELS * SIZE * SIZE };
 
-/* Keys of `attention`, and others, that are tested in addition to the variants that every mechanism learns
-   as. */
+/* Keys of `attention`, and other keys, that are tested in addition to tested_mechanism.learns. */
 static const char *const tried_attention[][2] = {
     {"'type': 'gqa'", "'attention_bias': true"},
     {"'type': 'gqa'", "'hidden_act': 'silu', 'norm': 'rmsnorm', 'mlp_bias': false"},
@@ -64,7 +63,7 @@ static void must(const specimen *s, ch_status status) {
   if (status != CH_OK) fail_msg("%s\n%s", s->json, error.message);
 }
 
-/* --- a model and what the reference says of it -------------------------------------------------------------- */
+/* --- models and results of the reference -------------------------------------------------------------------- */
 
 static void write_config(specimen *s, const char *attention, const char *beside) {
   snprintf(s->json, sizeof s->json,
@@ -130,9 +129,9 @@ static void close_specimen(specimen *s) {
   ch_params_free(&s->params);
 }
 
-/* --- what ours says ----------------------------------------------------------------------------------------- */
+/* --- results of the library --------------------------------------------------------------------------------- */
 
-/* Returns the root's values as doubles. With `gradients`, computes those of the mean loss. */
+/* Writes the root's values as doubles. With `gradients`, computes the gradients of the mean loss. */
 static void run(const specimen *s, ch_dtype dtype, ch_head head, void *const *gradients, int64_t count,
                 double *value) {
   ch_engine engine;
@@ -162,7 +161,7 @@ static void compare_logits(const specimen *s, ch_dtype dtype, double tolerance) 
       fail_msg("%s\nlogit %d is %.10g and should be %.10g", s->json, i, logits[i], s->logits[i]);
 }
 
-/* Compares the loss, and the number of classes ranked before the label. */
+/* Compares the losses, and the numbers of classes that are ranked before the label. */
 static void compare_scores(const specimen *s) {
   double scores[IMAGES * 2], sum = 0;
   run(s, CH_F64, CH_HEAD_SCORES, NULL, IMAGES * 2, scores);
@@ -223,7 +222,7 @@ static void compare_gradients(const specimen *s) {
 
 /* --- tests -------------------------------------------------------------------------------------------------- */
 
-/* Calls `check` with every tested encoder; every mechanism has at least one. */
+/* Calls `check` with every tested encoder. Every mechanism has at least one. */
 static void for_each_encoder(void (*check)(const specimen *s)) {
   static specimen s;
   for (size_t i = 0; i < sizeof tried_attention / sizeof *tried_attention; i++) {
@@ -235,7 +234,7 @@ static void for_each_encoder(void (*check)(const specimen *s)) {
     int tried_of_it = 0;
     for (const tried *t = (*m)->learns; t->attention; t++) {
       char attention[400];
-      if (strstr(t->attention, "gate_embedding_dim")) continue; /* pixels have no ids */
+      if (strstr(t->attention, "gate_embedding_dim")) continue; /* images have no token ids */
       snprintf(attention, sizeof attention, "'type': '%s'%s%s", (*m)->name, *t->attention ? ", " : "",
                t->attention);
       open_specimen(&s, attention, t->sizes);

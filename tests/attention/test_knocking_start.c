@@ -1,5 +1,5 @@
-/* Tests the initial values of knocking: "diagonal", "identity" and no value give the identity; "random" gives
- * dense matrices. */
+/* Tests the initial values of knocking: the identity for "diagonal", "identity" and no value, dense matrices for
+ * "random". */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -55,7 +55,7 @@ static void finish(started *s) {
   free(s->data);
 }
 
-/* Returns the values of a map of layer 1, and its row of the table. */
+/* Returns the values of a map of layer 1, and in *row its parameter. */
 static const float *map_of(const started *s, const char *name, const ch_param **row) {
   char full[96];
   snprintf(full, sizeof full, "model.layers.1.self_attn.%s.weight", name);
@@ -65,7 +65,7 @@ static const float *map_of(const started *s, const char *name, const ch_param **
   return s->tensors[index].data;
 }
 
-/* Asserts that there is a matrix for each of so many heads. */
+/* Asserts that a map has a matrix for each of `heads` heads. */
 static void assert_shape(const started *s, const char *name, int64_t heads) {
   const ch_param *row;
   map_of(s, name, &row);
@@ -94,7 +94,7 @@ static void assert_spread(const started *s, const char *name, double std) {
     squares += (double)data[i] * (double)data[i] / (double)count;
     if (i / DIM % DIM == i % DIM) diagonal += (double)data[i] / ((double)count / DIM);
   }
-  /* 0.9866: a normal cut at three times its spread. */
+  /* 0.9866 std is the deviation of a normal distribution cut at 3 std. */
   assert_true(fabs(sqrt(squares) / (0.9866 * std) - 1) < 0.1);
   assert_true(fabs(diagonal) < 4 * std / sqrt((double)count / DIM));
   assert_true(row->lr_factor == 1);
@@ -128,7 +128,7 @@ static void diagonal_and_identity_are_the_identity(void **state) {
   }
 }
 
-/* Tests all maps, including the gate. */
+/* Tests the maps of an MLP, including the gate, and linear maps. */
 static void random_maps_start_like_dense_matrices(void **state) {
   (void)state;
   static const struct {

@@ -1,5 +1,5 @@
-/* Tests prompts of more tokens than are expanded at once, and of too few for that: through the cache they
- * give the logits of a plain pass. */
+/* Compares long prompts through the cache with passes without it. LONG prompts have more tokens than are expanded at
+ * once. */
 #include "small_models.h"
 
 enum { LONG = 1100, MIDDLE = 40, SEQUENCES = 2 };

@@ -1,5 +1,4 @@
-/* Tests mechanisms that are special cases of others: the logits are the same, and the gradients follow from
- * each other. */
+/* Tests mechanisms that are special cases of others: their logits and the gradients of common tensors are equal. */
 #include "harness/trial.h"
 
 enum { HEADS = 4 };
@@ -12,8 +11,8 @@ static const char *in_attention(int layer, const char *name) {
   return full;
 }
 
-/* MEA, Appendix A: heads 2i and 2i + 1 both use the weights of head 2i minus lambda times those of head 2i +
-   1 (eq. 27). */
+/* MEA, Appendix A, eq. 27: heads 2i and 2i + 1 both have the weights of head 2i minus lambda times those of head
+   2i + 1. */
 static void differential_attention_without_a_norm_is_talking_heads(void **state) {
   (void)state;
   static const char *const positions[] = {"'position': 'rope'", "'position': 'alibi'"};
@@ -70,7 +69,7 @@ static void one_latent_in_one_group_is_mla_and_one_branch_is_grouped_latents(voi
   }
 }
 
-/* Uses heads that each read only their own block of the shared dims. */
+/* The mixing vector of each head selects the head's own block of the shared dims. */
 static void collaborative_heads_of_separate_blocks_are_multi_head_attention(void **state) {
   (void)state;
   enum { DIM = 6, SHARED = HEADS * DIM };
@@ -85,7 +84,7 @@ static void collaborative_heads_of_separate_blocks_are_multi_head_attention(void
   }
 }
 
-/* Uses heads that each read all of one factor: that of their group. */
+/* The factors over heads select, for each head, the factor of its group. */
 static void tensor_products_of_one_hot_factors_are_grouped_query_attention(void **state) {
   (void)state;
   enum { GROUPS = 2, DIM = 6 };
@@ -103,7 +102,7 @@ static void tensor_products_of_one_hot_factors_are_grouped_query_attention(void 
   assert_alike(grouped, product);
 }
 
-/* Gates of zero choose nothing and weight all heads equally. */
+/* Gates of zero weight all heads equally. */
 static void heads_that_are_all_active_with_gates_of_zero_are_grouped_query_attention(void **state) {
   (void)state;
   static const char *const choices[] = {"'active_heads': 4", "'shared_heads': 1, 'active_heads': 3",

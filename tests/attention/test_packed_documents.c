@@ -1,12 +1,11 @@
-/* Tests many documents in one sequence against each of them alone: logits, losses and gradients of models
- * with windows, sinks and states of a fixed size. Each document alone is also run through the cache, in rings
- * and in such states. */
+/* Compares documents that are packed into one sequence with each document alone: logits and gradients of models with
+ * windows, sinks and states of constant size. Each document alone also passes through the cache. */
 #include "infer/session.h"
 #include "harness/trial.h"
 
 enum { LENGTH = 150, LAYERS = 3 };
 
-/* Lengths below a convolution, a window, a chunk; above each; the last document ends with the sequence. */
+/* Lengths below and above those of a convolution, a window and a chunk. The last document ends with the sequence. */
 static const int64_t lengths[] = {2, 9, 1, 3, 70, 25, 40};
 
 enum { DOCUMENTS = sizeof lengths / sizeof *lengths };
@@ -32,7 +31,7 @@ static int64_t first_of(int document) {
   return first;
 }
 
-/* Makes every token predict the next one of its document; the last predicts nothing. */
+/* Sets the target of every token to the next token of its document. The last token of a document has no target. */
 static void fill_targets(const specimen *s, int32_t *targets) {
   for (int d = 0; d < DOCUMENTS; d++)
     for (int64_t t = 0; t < lengths[d]; t++) {
@@ -41,8 +40,7 @@ static void fill_targets(const specimen *s, int32_t *targets) {
     }
 }
 
-/* Adds to `gradients` those of all tensors, side by side, for tokens first ... first + length - 1 as one
-   sequence. */
+/* Adds the gradients of all tensors, one after the other, for tokens first ... first + length - 1 as one sequence. */
 static void add_gradients(const specimen *s, int64_t first, int64_t length, const int32_t *targets,
                           const int32_t *starts, double *gradients) {
   ch_model_graph shape = {.sequences = 1,
@@ -72,8 +70,8 @@ static void add_gradients(const specimen *s, int64_t first, int64_t length, cons
   free(places);
 }
 
-/* Compares the logits of one document without a cache and through it: half at once, the rest token by
-   token. */
+/* Compares the packed logits of one document with its logits alone, without a cache and through it: half of the tokens
+   at once, the rest one by one. */
 static void check_alone(const specimen *s, int document, const double *packed) {
   const int64_t first = first_of(document), length = lengths[document], count = length * s->vocab;
   ch_model_graph shape = {.sequences = 1, .length = length, .dtype = CH_F64, .head = CH_HEAD_LOGITS};
@@ -141,7 +139,7 @@ static void packed_documents_are_documents_alone(void **state) {
   assert_int_equal(complaints(), 0);
 }
 
-/* Checks that a text without its document starts gives other results, so that the test above can fail. */
+/* Checks that the logits differ without document starts, so that the test above can fail. */
 static void without_their_starts_documents_are_one_text(void **state) {
   (void)state;
   for (int m = 0; m < MODELS; m++) {

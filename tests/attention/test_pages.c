@@ -1,5 +1,5 @@
-/* Tests docs/mechanisms: every mechanism has a page that agrees with its code. Every page has an example, and
- * the numbers given for the example are counted. */
+/* Tests docs/mechanisms: every mechanism has a page that agrees with its code, and the numbers of every page's example
+ * are those that are counted. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,14 +32,13 @@ static char *read_page(const char *name) {
   return text;
 }
 
-/* Returns the text between `open` and `close`, or NULL. */
+/* Returns a copy of the text between `open` and `close`, or NULL. */
 static char *between(const char *text, const char *open, const char *close) {
   const char *begin = strstr(text, open), *end = begin ? strstr(begin + strlen(open), close) : NULL;
   return end ? strndup(begin + strlen(open), (size_t)(end - begin - strlen(open))) : NULL;
 }
 
-/* Checks that every tensor of the example's attention is on its page. A module's page has those that it adds
-   to gqa or mla. */
+/* Checks that every attention tensor of the example is on its page, or on the page of gqa or mla. */
 static void check_tensors(const char *page, const char *text, const ch_params *params) {
   static const char prefix[] = "model.layers.0.self_attn.";
   char *gqa = read_page("gqa.md"), *mla = read_page("mla.md");
@@ -115,7 +114,7 @@ static void check_last_table(const char *page) {
   free(text);
 }
 
-/* Checks that README.md lists the pages of modules; pages of mechanisms are found by their names. */
+/* Checks all pages of docs/mechanisms. Pages of modules must be in the list of README.md. */
 static void every_page_is_found_and_its_example_is_what_info_counts(void **state) {
   (void)state;
   char *index = read_page("README.md"), link[300];
@@ -139,7 +138,7 @@ static void every_page_is_found_and_its_example_is_what_info_counts(void **state
   free(index);
 }
 
-/* Writes " of q, k". */
+/* Writes the states on which a module is possible: " of q, k". */
 static void put_states(unsigned on, ch_text *line) {
   const char *between_them = " of ";
   for (int i = 0; i < 3; i++)
@@ -194,7 +193,7 @@ static void every_mechanism_has_its_page_with_its_modules_and_presets(void **sta
   }
 }
 
-/* The row in config.md is "| `q_lora_rank` | `mla`, `mfa`, `mfa_kr` |". */
+/* Checks the rows of config.md: "| `q_lora_rank` | `mla`, `mfa`, `mfa_kr` |". */
 static void keys_of_single_mechanisms_stand_beside_their_owners(void **state) {
   (void)state;
   char *text = read_page("../config.md");

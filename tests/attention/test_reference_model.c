@@ -1,5 +1,5 @@
-/* Tests the reference of the mechanism tests against golden cases of yet another implementation, because
- * everything else is compared with it. */
+/* Tests the reference, with which the other tests compare the library, against golden cases of a third
+ * implementation. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ static json_t *read_json(const char *name, const char *file) {
   return root;
 }
 
-/* Converts all tensors to double. Their data is one block and is freed with it. */
+/* Converts all tensors to double. Their data is one block, which begins with the first tensor. */
 static reference_weights widen(const ch_safetensors *file) {
   int64_t total = 0;
   assert_true(file->count > 0);
@@ -79,7 +79,7 @@ static int32_t *read_tokens(const ch_safetensors *file, int64_t *sequences, int6
   return tokens;
 }
 
-/* The golden logits are stored as F32. */
+/* Compares logits with the golden ones, which are stored as F32. */
 static void compare_logits(const char *name, const double *logits, int64_t count) {
   ch_safetensors file;
   open_file(name, "expected.safetensors", &file);

@@ -1,5 +1,5 @@
-/* Tests shared matrices against a model without sharing: the logits are the same, and the gradients follow
- * from its gradients by the chain rule. */
+/* Tests models with shared matrices against models with equal dense ones: logits are equal, and gradients follow from
+ * those of the dense model by the chain rule. */
 #include "harness/trial.h"
 
 enum { LAYERS = 3, HIDDEN = 16 };
@@ -14,7 +14,7 @@ static const char *const projections[] = {"q_proj", "k_proj", "v_proj", "o_proj"
 #define SIZES "'num_hidden_layers': 3, 'num_key_value_heads': 2"
 #define NAMES "'projections': ['q', 'k', 'v', 'o']"
 
-/* Elements [out, in] of each of a layer's four matrices. */
+/* Returns the elements of a projection's matrix. */
 static int64_t elements_of(const trial *dense, const char *projection) {
   return ch_param_count(&dense->s.params.rows[find(dense, in_layer(0, projection, "weight"))]);
 }
@@ -47,7 +47,7 @@ static void one_hot_combinations_of_an_atom_a_layer_are_the_dense_model(void **s
       const double *dense_gradient = gradient(dense, in_layer(l, projections[p], "weight"));
       assert_same("gradients of atoms", gradient(shared, in_dictionary(projections[p])) + l * n,
                   dense_gradient, n);
-      double expected[LAYERS] = {0}; /* the gradient of c_s is <D_s, gradient of W> */
+      double expected[LAYERS] = {0}; /* gradients of the coefficients: c_s has <D_s, gradient of W> */
       for (int s = 0; s < LAYERS; s++)
         for (int64_t i = 0; i < n; i++)
           expected[s] += values(shared, in_dictionary(projections[p]))[s * n + i] * dense_gradient[i];
@@ -59,8 +59,8 @@ static void one_hot_combinations_of_an_atom_a_layer_are_the_dense_model(void **s
   close_trial(shared);
 }
 
-/* Checks a dense model with the matrices that `atom` names for its layers. The gradient of an atom is the sum
-   over its layers. */
+/* Checks a model against a dense one, whose layer l has atom[l]. The gradient of an atom is the sum over its
+   layers. */
 static void check_assignment(const char *sharing, int atoms, const int atom[LAYERS]) {
   trial *dense = open_trial(SIZES, "gqa", ""), *shared = open_trial(sharing, "gqa", "");
   for (int p = 0; p < 4; p++) {
@@ -97,12 +97,12 @@ static void atoms_by_turns_are_a_dense_model_that_repeats_itself(void **state) {
   check_assignment(SHARE("repeat", 3), 3, (int[]){0, 1, 2});
 }
 
-/* Uses W = B I: the gradient of B is that of W, and that of A is B^T (gradient of W). */
+/* With W = B I, the gradient of B is that of W, and the gradient of A is B^T times that of W. */
 static void a_product_with_the_identity_is_the_dense_model(void **state) {
   (void)state;
   trial *dense = open_trial(SIZES, "gqa", "");
-  trial *shared = open_trial(SIZES ", 'sharing': {'type': 'low_rank', " NAMES ", 'rank': 16}", "gqa",
-                             ""); /* all are 16 wide */
+  /* all matrices have 16 inputs */
+  trial *shared = open_trial(SIZES ", 'sharing': {'type': 'low_rank', " NAMES ", 'rank': 16}", "gqa", "");
   for (int p = 0; p < 4; p++)
     for (int l = 0; l < LAYERS; l++) {
       int64_t n = elements_of(dense, projections[p]);
@@ -133,8 +133,8 @@ static void a_product_with_the_identity_is_the_dense_model(void **state) {
   close_trial(shared);
 }
 
-/* A common dictionary equals one dictionary per projection, all with the same atoms. Its gradient is the sum
-   of theirs. */
+/* A common dictionary equals a dictionary for each projection with the same atoms. Its gradient is the sum of their
+   gradients. */
 static void a_common_dictionary_is_many_equal_ones(void **state) {
   (void)state;
   trial *apart = open_trial(SHARE("masa", 2), "gqa", "");

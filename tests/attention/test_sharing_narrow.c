@@ -1,5 +1,5 @@
-/* Tests models with shared matrices that are stored in 16 bits: loaded from their files, they compute, in
- * every form, what the definition gives for the rounded numbers. */
+/* Tests models with shared matrices that are stored in 16 bits: loaded from files, every form has the logits of the
+ * reference with the rounded values. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static const reference_stored residuals[] = {{REFERENCE_RESIDUAL, 0, "q_proj", 3
 
 static laboratory lab;
 
-/* Returns the definition's logits with the numbers in a file. */
+/* Sets the specimen's logits to those of the reference with the values in a file. */
 static void read_definition(specimen *s, const ch_model *model) {
   reference_weights weights = {calloc((unsigned)model->params.count, sizeof *weights.tensors),
                                model->params.count};
@@ -76,7 +76,7 @@ static void check_logits(specimen *s, const ch_model *model, const char *what, d
   free(logits);
 }
 
-/* Sums of atoms that are expanded for serving are rounded once more. */
+/* Checks a model in a type. The form for serving rounds the sums of atoms to 16 bits once more. */
 static void check_stored(specimen *s, const char *directory, ch_dtype dtype) {
   static const struct {
     ch_materialise_for form;

@@ -1,5 +1,4 @@
-/* Tests that shared matrices start as large as unshared ones, and their coefficients with a variance of 1 /
- * S. */
+/* Tests that shared matrices start as large as unshared ones, and coefficients with a variance of 1 / S. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +11,7 @@
 
 enum { SEEDS = 12 };
 
-/* A freshly initialised model, as the definition reads it. */
+/* An initialised model, with its configuration and weights for the reference. */
 typedef struct fresh {
   ch_config config;
   ch_params params;
@@ -80,7 +79,7 @@ static const struct {
   "'head_dim': 8"
 #define QKVO "'projections': ['q', 'k', 'v', 'o']"
 
-/* Returns the mean square of each layer's matrices over seeds: [projections][layers]. */
+/* Computes the mean squares of each layer's matrices, summed over seeds: [projections][layers]. */
 static void measure(const char *sizes, double squares[4][REFERENCE_MAX_LAYERS]) {
   memset(squares, 0, 4 * sizeof *squares);
   for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -97,9 +96,9 @@ static void assert_ratio(const char *text, const char *name, double a, double b,
     fail_msg("%s: %s starts %.3f times as large in square", text, name, a / b);
 }
 
-/* Compares the mean square of a projection, over all layers, with that of an unshared matrix. Projections in
-   one dictionary share their scale even if their own would differ, like the smaller output projections:
-   `pooled` sums those of one shape. */
+/* Compares the mean square of each projection, over all layers, with that of unshared matrices. Projections of one
+   dictionary have one scale, although output projections would start smaller. `pooled` compares the sums of projections
+   of one shape. */
 static void check_scale(const char *sharing, const char *init, bool pooled, double tolerance) {
   double shared[4][REFERENCE_MAX_LAYERS], dense[4][REFERENCE_MAX_LAYERS], a[4] = {0}, b[4] = {0};
   crossing sizes[1], with[1];
@@ -134,8 +133,7 @@ static void shared_matrices_start_as_large_as_own_ones(void **state) {
   }
 }
 
-/* Compares the product of two factors with the matrix that it replaces, under every rule for initial
-   weights. */
+/* Compares products of two factors with the matrices that they replace, for every rule of initial weights. */
 static void products_of_factors_start_as_large_as_the_matrices_they_replace(void **state) {
   (void)state;
   static const char *const rules[] = {"", "'init': 'deepseek'", "'init': 'fan_in'",
@@ -148,8 +146,8 @@ static void products_of_factors_start_as_large_as_the_matrices_they_replace(void
   }
 }
 
-/* The first factor starts like a linear weight, the second so that the product does too. In output
-   projections it is also divided by the depth. */
+/* The first factor starts like a dense matrix, and the second with 1 / sqrt(rank), so that the product does too. In
+   output projections, the second factor is also divided by the root of twice the layer's number. */
 static void second_factors_start_with_what_makes_the_product_a_linear_weight(void **state) {
   (void)state;
   fresh f;
@@ -173,7 +171,7 @@ static void assert_std(const fresh *f, const char *name, double std) {
     fail_msg("%s starts with %g, not %g", name, index < 0 ? 0 : f->params.rows[index].std, std);
 }
 
-/* Each matrix has its own number of inputs: 32 of the stream, 32 of the heads, 8 of the FFN, 5 of a rank. */
+/* Matrices have different numbers of inputs: 32 (hidden size, heads), 8 (feed-forward network), 5 (rank). */
 static void fan_in_spreads_weights_by_their_inputs(void **state) {
   (void)state;
   fresh f;
@@ -189,7 +187,7 @@ static void fan_in_spreads_weights_by_their_inputs(void **state) {
   finish(&f);
 }
 
-/* Atoms start as a projection would, so the coefficients' mean square is 1 / S. */
+/* Atoms start like dense matrices, so the mean square of coefficients is 1 / S. */
 static void coefficients_start_with_a_variance_of_one_over_atoms(void **state) {
   (void)state;
   enum { ATOMS = 4 };

@@ -1,5 +1,4 @@
-/* Tests short training runs on real text: every preset and every module learns, and knocking starts as the
- * identity. */
+/* Tests short training runs on real text: every preset and every module learns, and knocking starts as the identity. */
 #include "train/training.h"
 
 #include <omp.h>
@@ -11,7 +10,7 @@
 
 enum { STEPS = 40, CHARACTERS = 128 };
 
-/* --- Shakespeare, a token a character --- */
+/* --- Shakespeare, with characters as tokens --- */
 
 static char *text;
 static size_t text_size;
@@ -58,7 +57,7 @@ static ch_trainer *new_trainer(const ch_config *config, int64_t steps, bool reco
   return trainer;
 }
 
-/* Checks that training starts at the loss of guessing and that the mean of the last five losses is at least
+/* Checks that training starts near the loss of uniform guesses, and that the mean of the last five losses is at least
    1.2 below. */
 static void assert_learns(const char *name, const ch_config *config, bool recompute) {
   ch_trainer *trainer = new_trainer(config, STEPS, recompute);
@@ -102,7 +101,7 @@ static ch_config parsed(const combination *from) {
   return config;
 }
 
-/* Adds the variants that every mechanism must be able to learn. */
+/* Adds tested_mechanism.learns of every mechanism. */
 static void add_all_modules(combination_list *list) {
   for (const tested_mechanism *const *m = tested_mechanisms(); *m; m++)
     for (const tried *t = (*m)->learns; t->attention; t++) {
@@ -130,8 +129,7 @@ static void every_module_learns(void **state) {
   }
 }
 
-/* Checks sharing with a mechanism by head and a factorised one, with the modules that follow their
-   projections. */
+/* Checks all ways of sharing with a mechanism by head and a factorised one, and with modules after the projections. */
 static void every_way_of_sharing_learns(void **state) {
   (void)state;
   static const char *const ways[] = {
@@ -168,8 +166,8 @@ static double first_loss(const ch_config *config) {
   return loss;
 }
 
-/* Checks that knocking starts as the identity (KHA), in every type and on all states that the mechanism
-   allows. Other tensors start equal because their names decide their initial values. */
+/* Checks that the first loss does not depend on knocking, for every type and all states that the mechanism allows.
+   Other tensors start equal, because their initial values depend on their names. */
 static void assert_starts_unknocked(const char *name, ch_config config) {
   static const ch_knocking_type types[] = {CH_KNOCKING_LINEAR, CH_KNOCKING_MLP, CH_KNOCKING_GATE};
   const ch_mechanism *mechanism = ch_mechanism_of(&config);
@@ -201,6 +199,6 @@ int main(void) {
                                      cmocka_unit_test(every_module_learns),
                                      cmocka_unit_test(every_way_of_sharing_learns),
                                      cmocka_unit_test(knocking_starts_as_if_it_were_not_there)};
-  omp_set_num_threads(1); /* models this small are not worth two */
+  omp_set_num_threads(1); /* faster for such small models */
   return cmocka_run_group_tests(tests, open_text, close_text);
 }

@@ -49,7 +49,7 @@ static void long_names_are_shortened_in_messages(void **state) {
   snprintf(expected, sizeof expected, "%.160s fits", name);
   ch_fail(&error, CH_ERROR_FORMAT, "%.160s fits", name);
   assert_string_equal(error.message, expected);
-  /* No character is cut in two, neither of a name nor of a message that is too long as a whole. */
+  /* No character is split when a name or a whole message is shortened. */
   for (int shift = 0; shift < 3; shift++) {
     char text[2400] = "";
     for (int i = 0; i < 700; i++) strcat(text, i % 90 == 89 ? " " : "\xe2\x82\xac");
@@ -160,7 +160,7 @@ static void a_written_file_appears_whole_or_not_at_all(void **state) {
   free(path);
 }
 
-/* Writes pieces shorter and longer than the write buffer. */
+/* Writes pieces that are shorter and longer than the write buffer. */
 static void a_large_file_holds_what_was_put(void **state) {
   (void)state;
   enum { BYTES = 7654321 };

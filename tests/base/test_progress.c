@@ -1,4 +1,4 @@
-/* Tests progress lines outside a terminal: they are whole lines, spaced in time, and readable. */
+/* Tests progress lines outside a terminal: whole, readable lines at intervals. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 
 #include "base/progress.h"
 
-/* Returns the text of the stream so far; the caller frees it. */
+/* Returns the text of the stream so far. The caller frees it. */
 static char *written(FILE *stream) {
   long size = ftell(stream);
   char *text = calloc((size_t)size + 1, 1);

@@ -22,7 +22,7 @@ static void assert_spelt(const ch_error *error, int names, const char *expected)
   assert_string_equal(text, expected);
   assert_int_equal(count, names);
   size_t length = strlen(expected);
-  for (size_t size = 1; size <= length; size++) { /* what does not fit is cut off */
+  for (size_t size = 1; size <= length; size++) { /* a short buffer cuts the text off */
     memset(text, '#', sizeof text);
     ch_error_spell(error, as_option, &count, text, size);
     assert_int_equal(strlen(text), size - 1);
@@ -52,7 +52,7 @@ static void front_ends_spell_settings(void **state) {
   assert_spelt(&error, 0, "write {\"type\": {...}} or {}");
 }
 
-/* Text that a message quotes is never taken for the name of a setting. */
+/* Text that a message quotes is never mistaken for the name of a setting. */
 static void quoted_text_stays(void **state) {
   (void)state;
   static const char *const quotes[] = {"{batch}", "\001batch\002", "\002batch\001",

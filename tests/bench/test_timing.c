@@ -1,5 +1,4 @@
-/* Tests the repetitions of the timing harness: their number, their order, which of them are timed; and
- * medians. */
+/* Tests the timing harness: number, order and times of repetitions, and medians. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +12,7 @@
 
 enum { MOST = 50 };
 
-/* Every call of two works writes a letter: "p" or "q" before a repetition, "a" or "b" in one. */
+/* Letters of the calls of two works: "p" or "q" before a repetition, "a" or "b" in it. */
 static char written[400];
 
 static void write_letter(char letter) {
@@ -73,10 +72,10 @@ static void time_ends_it_only_where_there_are_enough_repetitions(void **state) {
     ch_timing timing;
     int count;
   } cases[] = {
-      {{.least = 7, .most = MOST}, 7},                           /* no time at all is enough */
-      {{.least = 7, .most = MOST, .enough_seconds = 1e9}, MOST}, /* until there is no room */
-      {{.least = 7, .most = MOST, .enough_seconds = 1e9, .most_seconds = 1e-12}, 1}, /* one in any case */
-      {{.least = 1, .most = MOST, .turn_seconds = 1e9}, MOST},                       /* one turn of all */
+      {{.least = 7, .most = MOST}, 7},                                               /* any time is enough */
+      {{.least = 7, .most = MOST, .enough_seconds = 1e9}, MOST},                     /* the times are full */
+      {{.least = 7, .most = MOST, .enough_seconds = 1e9, .most_seconds = 1e-12}, 1}, /* at least one */
+      {{.least = 1, .most = MOST, .turn_seconds = 1e9}, MOST},                       /* all in one turn */
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     written[0] = 0;

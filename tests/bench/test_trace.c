@@ -1,5 +1,4 @@
-/* Tests profiles and trace files: every operation of a measured step appears, with its arithmetic and
- * bytes. */
+/* Tests profiles and trace files: they have every operation of a measured step, with its FLOPs and bytes. */
 #define _GNU_SOURCE
 #include <jansson.h>
 #include <math.h>
@@ -57,7 +56,7 @@ static bool has_text(const json_t *object, const char *key, const char *text) {
   return value && strcmp(value, text) == 0;
 }
 
-/* --- what was noted is what the file says ------------------------------------------------------------------- */
+/* --- events in files ---------------------------------------------------------------------------------------- */
 
 static void a_trace_says_what_was_noted(void **state) {
   (void)state;
@@ -66,7 +65,7 @@ static void a_trace_says_what_was_noted(void **state) {
                               {CH_PROFILE_BACKWARD, "attend", "", 0, CH_F32, 100.004, 0.0005, 0, 2e4}};
   const ch_profile profile = {.events = noted, .event_count = 3};
   json_t *events = written(&profile, &limits), *event;
-  assert_int_equal(json_array_size(events), 3 + 3); /* names of the process and its threads first */
+  assert_int_equal(json_array_size(events), 3 + 3); /* names of the process and its threads, then events */
   event = json_array_get(events, 0);
   assert_true(has_text(event, "ph", "M") && has_text(event, "name", "process_name"));
   assert_true(has_text(json_object_get(event, "args"), "name", "a \"quoted\" title"));
@@ -80,11 +79,12 @@ static void a_trace_says_what_was_noted(void **state) {
   const json_t *arguments = json_object_get(event, "args");
   assert_true(number(arguments, "layer") == 3 && number(arguments, "flops") == 1e6 &&
               number(arguments, "bytes") == 1e4);
-  assert_true(fabs(number(arguments, "share_of_limit") - 0.25) < 1e-9); /* 0.5 ms of BF16 products, of 2 ms */
+  /* 0.5 ms of BF16 products in 2 ms */
+  assert_true(fabs(number(arguments, "share_of_limit") - 0.25) < 1e-9);
   event = json_array_get(events, 5);
   assert_true(has_text(event, "name", "attend") && has_text(event, "cat", "backward"));
-  assert_true(fabs(number(json_object_get(event, "args"), "share_of_limit") - 0.4) <
-              1e-9); /* 0.2 ms of reading */
+  /* 0.2 ms of reading in 0.5 ms */
+  assert_true(fabs(number(json_object_get(event, "args"), "share_of_limit") - 0.4) < 1e-9);
   json_decref(events);
 }
 
@@ -100,11 +100,11 @@ static void a_trace_that_lacks_events_is_not_written(void **state) {
 /* --- real steps --------------------------------------------------------------------------------------------- */
 
 typedef struct totals {
-  double flops, matrix_bytes; /* of operations; bytes of those that multiply by a matrix or attend */
+  double flops, matrix_bytes; /* FLOPs of all operations, and bytes of operations with FLOPs */
   int operations, spans, of_last_layer;
 } totals;
 
-/* Checks that operations follow each other without overlap, each within a span. */
+/* Checks that operations follow each other without overlap, and end before the last span. Returns their totals. */
 static totals check_order(json_t *events, int last_layer) {
   totals sum = {0};
   double span_begin = 0, span_end = 0, at = 0;
@@ -144,8 +144,7 @@ static ch_model *random_model(const char *config, ch_dtype dtype) {
   return model;
 }
 
-/* Checks that the rows of a profile add up to its events. There is one repetition, so no event is left
-   out. */
+/* Checks that the rows of a profile add up to its events, which are all there because there is one repetition. */
 static void check_rows(const ch_profile *profile, const totals *events) {
   double flops = 0;
   int64_t calls = 0;
@@ -180,7 +179,7 @@ static void the_arithmetic_of_a_step_is_that_of_its_operations(void **state) {
   }
 }
 
-/* Checks that products of rounded numbers are compared with the peak of such products. */
+/* Checks that products in BF16 are reported with that type. */
 static void products_of_bf16_are_told_from_those_of_f32(void **state) {
   (void)state;
   for (int rounded = 0; rounded < 2; rounded++) {
@@ -222,7 +221,7 @@ static void the_arithmetic_and_bytes_of_decoding_are_those_of_its_operations(voi
     check_close(sum.flops, speed.flops);
     check_rows(&profile, &sum);
     assert_int_equal(sum.spans, TOKENS);
-    /* Beside matrices and cache, products read and write what passes between operations. */
+    /* Operations also read and write values between them, not only matrices and the cache. */
     assert_true(sum.matrix_bytes >= speed.bytes && sum.matrix_bytes < 1.5 * speed.bytes);
     json_decref(events);
     ch_profile_release(&profile);

@@ -39,7 +39,7 @@ static const folded_case cases[] = {
     {FOUR_TWO ", 'attention_bias': true", "'type': 'gqa', " OWN, "qwen2", ALL, 0, 0, 0, false},
     {FOUR_TWO, "'type': 'gqa', " OWN ", 'head_mix': {'on': ['k', 'v'], 'component_heads': 3}", "llama", ALL,
      0, 3, 0, false},
-    /* Heads are mixed of cached components: a map for each head cannot go before that. */
+    /* Heads are mixed from cached components, so a map for each head cannot move before the mix. */
     {FOUR_TWO, "'type': 'gqa', " OWN ", 'head_mix': {'on': ['k', 'v'], 'component_heads': 1}", "crosshead",
      CH_ON_Q, CH_ON_K | CH_ON_V, 0, 3, true},
     {"'num_attention_heads': 4",

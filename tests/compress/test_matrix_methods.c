@@ -227,8 +227,8 @@ static void never_more_than_asked_and_hardly_less(void **state) {
         ch_compress_options options = {
             .ratio = ratios[r], .dtype = CH_F32, .keep = kept, .keep_count = keep, .group_size = 2};
         ch_compressed_model made;
-        if (ratios[r] > (i == 0 ? 0.3 : 0.5) && (keep || i == 0))
-          continue; /* one atom is a third of a group */
+        /* One atom is a third of a group. */
+        if (ratios[r] > (i == 0 ? 0.3 : 0.5) && (keep || i == 0)) continue;
         must(methods[i].run(model, calibration, &options, &made, &failure));
         int64_t limit = (int64_t)((1 - ratios[r]) * (double)made.before + 1e-6);
         assert_int_equal(made.before, attention_parameters(&model->params));
@@ -343,8 +343,8 @@ static void svd_takes_the_same_share_of_every_matrix(void **state) {
     for (int i = 0; i < made.matrix_count; i++) {
       const ch_compressed_matrix *m = &made.matrices[i];
       double unit = (double)m->after / (double)m->rank, share = (1 - ratio) * (double)m->before / unit;
-      if (!((double)m->rank > share - 1 &&
-            (double)m->rank < share + 2)) /* a unit may fit where no larger one does */
+      /* A unit may fit where no larger one does. */
+      if (!((double)m->rank > share - 1 && (double)m->rank < share + 2))
         fail_msg("ratio %g: rank %d where %g is the share", ratio, (int)m->rank, share);
     }
     ch_compressed_free(&made);

@@ -76,7 +76,7 @@ static void every_mechanism_computes_with_blocks(void **state) {
       logits_of_many(mapped, many[0]);
       logits_of_many(plain, many[1]);
       double exact = distance(many[0], many[1], 4 * LENGTH * VOCABULARY);
-      /* Small integers are what few rows become, as experts get, and all where the processor multiplies them. Another
+      /* Few rows, as those of experts, become small integers; all rows do if the processor multiplies these. Another
          expert may then be chosen. */
       bool experts = model->config.moe.experts > 0, rounds = ch_kernels_best(CH_F32)->multiplies_bytes;
       double most = experts ? (rounds ? 0.4 : 0.08) : rounds ? 0.08 : 2e-5;
@@ -98,7 +98,7 @@ static void superblocks_where_rows_are_wide_enough(void **state) {
   static const ch_dtype types[] = {CH_Q4_K, CH_Q6_K};
   static float got[LENGTH * VOCABULARY], expected[LENGTH * VOCABULARY];
   for (int t = 0; t < 2; t++) {
-    /* The FFN's rows are no whole superblocks: its way down falls back. */
+    /* The rows of down_proj are not whole superblocks, so its type falls back. */
     ch_model *model =
         sized_model_of(256, 96, "'num_hidden_layers': 2, " FOUR_TWO "'attention': {'type': 'gqa'}", CH_F32);
     ch_dtype dtypes[64];
@@ -157,7 +157,7 @@ static void sixteen_bits_are_a_type_too(void **state) {
       assert_true(fabs((double)back[i] - values[i]) <=
                   (t ? 0x1p-8 : 0x1p-11) * fabs((double)values[i]) + 1e-7);
     free(back);
-    /* More than F16 holds. */
+    /* 70000 is more than F16 can hold. */
     must(ch_quantise_types(model, types[t], false, dtypes, &sizes, &failure));
     values[17] = 70000;
     ch_status status = ch_model_write_as(directory, &model->config, &model->params, model->weights.tensors,

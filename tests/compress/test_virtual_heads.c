@@ -189,7 +189,7 @@ static void all_heads_kept_is_the_model_itself(void **state) {
     assert_ptr_equal(compressed.model.tensors[i].data, model->weights.tensors[from].data);
   }
   ch_compressed_free(&compressed);
-  /* and taken apart and put together again it is that too */
+  /* Decomposed and rebuilt from all components, a matrix is unchanged. */
   ch_head_factors f;
   must(ch_head_factors_find(model, 2, CH_ON_K, NULL, &f, &failure));
   assert_true(distance(&f, GROUPS) < 1e-11 * norm2(&f));

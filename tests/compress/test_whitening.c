@@ -96,7 +96,7 @@ static void every_matrix_of_svd_llm_loses_less_of_its_outputs_than_that_of_svd(v
              without = output_error(model, &plain, &plain.matrices[i], c);
       if (fabs(sqrt(with) - row->whitened_error) > 1e-4)
         fail_msg("the report says %g where %g is lost", row->whitened_error, sqrt(with));
-      if (row->rank != plain.matrices[i].rank) continue; /* what whole units left over went elsewhere */
+      if (row->rank != plain.matrices[i].rank) continue; /* remaining units of rank went to other matrices */
       compared++;
       if (with >= 0.99 * without)
         fail_msg("ratio %g, layer %d, %s: %g of the outputs lost, and %g without whitening", ratios[r],

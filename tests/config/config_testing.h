@@ -1,4 +1,4 @@
-/* Shared by tests of configurations: texts with one value changed, and the message for a refused one. */
+/* Shared by tests of configurations: texts with one value changed, and checks of messages. */
 #ifndef CONFIG_TESTING_H
 #define CONFIG_TESTING_H
 

@@ -1,4 +1,4 @@
-/* Tests our own configurations: every key, the errors of broken files, and what is written. */
+/* Tests our own configurations: every key, errors of broken files, and writing. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -61,10 +61,10 @@ static void qwen3_moe_configs_are_grouped_queries_with_experts(void **state) {
   assert_true(c.moe.renormalise && c.moe.scale == 1 && c.moe.scoring == CH_SCORING_SOFTMAX &&
               c.moe.balance == CH_BALANCE_AUX && c.moe.aux_coefficient == 0.001);
   read_changed(qwen3_moe, "norm_topk_prob", NULL, &c);
-  assert_false(c.moe.renormalise); /* what transformers assumes */
+  assert_false(c.moe.renormalise); /* transformers' default */
   read_changed(qwen3_moe, "num_experts", NULL, &c);
   assert_int_equal(c.moe.experts, 128);
-  read_changed(qwen3_moe, "num_local_experts", "4", &c); /* the older name is there too, and has precedence */
+  read_changed(qwen3_moe, "num_local_experts", "4", &c); /* the older name is present and has precedence */
   assert_int_equal(c.moe.experts, 8);
   read_changed(qwen3_moe, "router_aux_loss_coef", "0", &c);
   assert_int_equal(c.moe.balance, CH_BALANCE_NONE);
@@ -79,7 +79,7 @@ static void qwen3_moe_configs_are_grouped_queries_with_experts(void **state) {
   ch_text_free(&text);
 }
 
-/* Tests which of six layers are dense, and how that is written. */
+/* Tests which of six layers are dense, and that writing preserves it. */
 static void qwen3_moe_layers_may_be_dense(void **state) {
   (void)state;
   static const struct {

@@ -115,7 +115,7 @@ static void an_active_sliding_window_is_kept(void **state) {
   read_changed(qwen, "sliding_window", "16", &c);
   assert_int_equal(c.sliding_window, 0);
   char *used = changed(qwen, "use_sliding_window", "true"), *first = changed(used, "max_window_layers", "1");
-  read_changed(used, "sliding_window", "16", &c); /* layers from 28 on, and there are two */
+  read_changed(used, "sliding_window", "16", &c); /* windows begin at layer 28 of a model of two layers */
   assert_int_equal(c.sliding_window, 0);
   read_changed(first, "sliding_window", "16", &c);
   assert_int_equal(c.sliding_window, 16);

@@ -1,4 +1,4 @@
-/* Tests the keys of image models: what is read, written and refused, and Hugging Face's vit. */
+/* Tests the keys of image models: reading, writing, refusals, and Hugging Face's vit. */
 #include "config_testing.h"
 #include "config_file/config_json.h"
 

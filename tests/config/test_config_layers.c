@@ -1,5 +1,4 @@
-/* Tests layers that differ: the meaning of "layer_types" and "linear_attention", what is written back, and
- * what is refused. */
+/* Tests layers that differ: the meaning of "layer_types" and "linear_attention", writing, and refusals. */
 #include "config/config_testing.h"
 
 static const char base[] =

@@ -1,5 +1,5 @@
-/* Tests the keys of mechanisms and modules: the meaning of each form, what is written back, and which keys
- * contradict each other. */
+/* Tests the keys of mechanisms and modules: the meaning of each form, writing, and keys that contradict each
+ * other. */
 #include "config/config_testing.h"
 #include "config_file/config_json.h"
 
@@ -142,7 +142,7 @@ static void absent_keys_mean_what_the_mechanism_says(void **state) {
     free(text);
   }
   char *text = with_attention("{" MLA "}");
-  read_changed(text, "hidden_size", "50", &c); /* the heads need not divide it */
+  read_changed(text, "hidden_size", "50", &c); /* no multiple of the heads */
   assert_int_equal(c.head_dim, 0);
   free(text);
 }
@@ -299,8 +299,8 @@ static void contradictions_name_both_keys(void **state) {
   }
 }
 
-/* Tests mechanisms of the field at width 64, with 8 heads and 4 layers: sizes that do not fit, and modules
-   that they do not accept. */
+/* Tests published mechanisms at width 64, with 8 heads and 4 layers: sizes that do not fit, and modules that
+   they do not accept. */
 static void contradictions_of_the_fields_mechanisms_name_both_keys(void **state) {
   (void)state;
 #define LATENTS "\"kv_lora_rank\": 16, \"qk_nope_head_dim\": 8, \"qk_rope_head_dim\": 4, \"v_head_dim\": 8"

@@ -1,4 +1,4 @@
-/* Tests the keys of mixtures of experts: what is read, written and refused. */
+/* Tests the keys of mixtures of experts: reading, writing, refusals. */
 #include "config_testing.h"
 #include "config_file/config_json.h"
 
@@ -93,7 +93,7 @@ static void broken_values_and_contradictions_are_refused_by_name(void **state) {
   }
 }
 
-/* Two ways to say that the first layers are dense give one configuration. */
+/* Both spellings of dense first layers give the same configuration. */
 static void listed_first_layers_are_first_dense_layers(void **state) {
   (void)state;
   ch_config c;

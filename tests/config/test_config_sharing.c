@@ -1,5 +1,4 @@
-/* Tests the `sharing` object: the meaning of each form, what is written back, and the messages for refused
- * values. */
+/* Tests the `sharing` object: the meaning of each form, writing, and the messages of refusals. */
 #include "config/config_testing.h"
 #include "config_file/config_json.h"
 
@@ -156,7 +155,7 @@ static const struct {
      "\"attention.type\" \"mla\""},
     {MLA(""), MASA("\"kv_gate_proj\""), "\"sharing.projections\" names \"kv_gate_proj\"",
      "\"attention.type\" \"mla\""},
-    /* A group's tensors; one shape in all layers. */
+    /* Tensors of layer groups, and tensors whose shape differs between layers. */
     {MLA(", \"layer_group_size\": 2"), MASA("\"kv_b_proj\""), "\"sharing.projections\" names \"kv_b_proj\"",
      "\"attention.layer_group_size\""},
     {MLA(", \"layer_group_size\": 2, \"layer_group_shares\": \"latent\""), MASA("\"kv_a_proj_with_mqa\""),
@@ -259,7 +258,7 @@ static void what_makes_no_sense_is_refused_by_name(void **state) {
   assert_int_equal(wrong, 0);
 }
 
-/* Tests a hostile list with long names, and one with very many. */
+/* Tests a hostile list with a very long name, and one with very many names. */
 static void long_lists_and_names_are_refused(void **state) {
   (void)state;
   enum { MANY = 5000 };

@@ -1,4 +1,4 @@
-/* Guarded memory, and the engine that computes in it; guarded.h describes them. */
+/* Guarded memory, and the engine that computes in it. */
 #define _GNU_SOURCE
 #include "engine/guarded.h"
 
@@ -13,11 +13,11 @@
 
 /* --- pages ----------------------------------------------------------------------------------------------- */
 
-/* One range of addresses, assigned from its beginning, so that one call changes all its access rights. */
+/* All memory is in one range of addresses, assigned from its beginning, so that one call changes all access rights. */
 static const size_t RANGE = (size_t)1 << 38;
 static char *range;
 static size_t used;
-static int depth; /* of kernels that run; the pages are open while it is above 0 */
+static int depth; /* number of running kernels; the pages are open while it is above 0 */
 static long calls;
 
 static void protect(int rights) {
@@ -40,7 +40,7 @@ static size_t in_pages(size_t bytes) {
   return (bytes + page) / page * page;
 }
 
-/* Released memory of one size, for reuse. */
+/* Released memory for reuse. */
 typedef struct spare {
   char *memory;
   size_t size;
@@ -71,7 +71,7 @@ static void *allocate(size_t bytes) {
 }
 
 static void release(void *memory, size_t bytes) {
-  if (madvise(memory, in_pages(bytes), MADV_DONTNEED)) abort(); /* zero again */
+  if (madvise(memory, in_pages(bytes), MADV_DONTNEED)) abort(); /* fills the pages with zeros */
   if (spare_count < MOST_SPARES) spares[spare_count++] = (spare){memory, in_pages(bytes)};
 }
 
@@ -104,9 +104,9 @@ static const ch_value_memory guarded_memory = {.allocate = allocate,
                                                .write = transfer,
                                                .read = transfer};
 
-/* --- tiles: produced with the pages closed ------------------------------------------------------------- */
+/* --- tiles, produced while the pages are closed --------------------------------------------------------- */
 
-static const ch_attend *inner; /* what the kernel that runs was given */
+static const ch_attend *inner; /* arguments that the running kernel received from its operation */
 
 static void produce(const ch_attend *args, const ch_tile_span *span, void *scratch, ch_tiles *tiles) {
   ch_attend given = *args;
@@ -125,7 +125,7 @@ static int64_t scratch_elements(const ch_attend *args, int64_t heads, int64_t co
   return given.producer->scratch_elements(&given, heads, count);
 }
 
-/* Returns a copy of the arguments, in `space`, with this file's producer wrapped around theirs. */
+/* Returns a copy of the arguments, in `space`, with a producer that closes the pages around the original one. */
 static const ch_attend *with_closed_tiles(const ch_attend *args, ch_attend *space,
                                           ch_tile_producer *producer) {
   inner = args;
@@ -138,10 +138,10 @@ static const ch_attend *with_closed_tiles(const ch_attend *args, ch_attend *spac
 
 /* --- kernels --------------------------------------------------------------------------------------------- */
 
-static const ch_kernels *wide, *narrow; /* the processor's own */
+static const ch_kernels *wide, *narrow; /* the processor's kernels for double and for F32 */
 
-/* Defines guarded_TYPE_NAME for each kernel of tensor/kernel_list.h, for double and for F32. It calls the
-   processor's own kernel between enter and leave. tests/CMakeLists.txt generates the file from the list. */
+/* Defines guarded_TYPE_NAME for each kernel of tensor/kernel_list.h, for double and for F32. It calls the processor's
+   kernel between enter and leave. tests/CMakeLists.txt generates the file from the list. */
 #include "guarded_kernels.h"
 
 #define CLOSED(table, kernel, parameters, ...)                                                               \

@@ -1,6 +1,5 @@
-/* Tests that nothing but kernels accesses values. Models of every mechanism run, decode and train on an
- * engine whose memory the program cannot read or write (engine/guarded.h), with the same results as on the
- * host's. */
+/* Tests that only kernels access values. Models of every mechanism run and decode, and some models train, on an engine
+ * whose memory other code cannot access (engine/guarded.h). The results must be right, and bits equal in training. */
 #include "train/training.h"
 
 #include <omp.h>
@@ -15,7 +14,7 @@ enum { STEPS = 4 };
 
 /* --- training ---------------------------------------------------------------------------------------------- */
 
-/* The losses of a few steps, and the weights after them. */
+/* Losses of a few steps, and the weights after them. */
 typedef struct outcome {
   double loss[STEPS], validation;
   ch_host_tensors weights;
@@ -75,7 +74,7 @@ static void a_program_that_reads_a_value_dies(void **state) {
   assert_non_null(value);
   pid_t child = fork();
   if (child == 0) {
-    signal(SIGSEGV, SIG_DFL); /* otherwise a sanitizer would catch the signal */
+    signal(SIGSEGV, SIG_DFL); /* sanitizers catch the signal otherwise */
     _exit(value[0] == 0 ? 0 : 1);
   }
   int status;
@@ -86,7 +85,7 @@ static void a_program_that_reads_a_value_dies(void **state) {
 
 /* --- every mechanism --------------------------------------------------------------------------------------- */
 
-/* Adds every STRIDE-th of a mechanism's own combinations, and one with experts. */
+/* Adds every STRIDE-th of a mechanism's combinations, and one with experts. */
 static void add_some(const tested_mechanism *mechanism, combination_list *list) {
   enum { STRIDE = 64 };
   static combination_list all;

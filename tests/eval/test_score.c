@@ -189,7 +189,7 @@ static void broken_models_and_ids_are_errors(void **state) {
   ids[3] = -1;
   assert_int_equal(ch_scorer_run(scorer, &window, 1, &nll, NULL, NULL, &error), CH_ERROR_ARGUMENT);
   ids[3] = 0;
-  ((float *)model->weights.tensors[0].data)[5] = NAN; /* of the embedding of token 0 */
+  ((float *)model->weights.tensors[0].data)[5] = NAN; /* in the embedding of token 0 */
   assert_int_equal(ch_scorer_run(scorer, &window, 1, &nll, NULL, NULL, &error), CH_ERROR_NUMERIC);
   assert_non_null(strstr(error.message, "not a number"));
   ch_scorer_free(scorer);

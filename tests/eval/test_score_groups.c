@@ -50,7 +50,7 @@ static requests *make(int64_t vocabulary) {
       r->windows[count] =
           (ch_score_window){.tokens = r->tokens[count], .length = shared + behind, .first = shared};
       if (g % 5 == 4)
-        r->windows[count].first = shared + behind - 1; /* texts that part before what is predicted */
+        r->windows[count].first = shared + behind - 1; /* the texts differ before the predicted token */
     }
   }
   r->starts[GROUPS] = count;
@@ -72,7 +72,7 @@ static void assert_scores(const ch_model *model) {
     if (!(fabs(scores[i].nll - expected) <= 2e-5 * fmax(1, expected)))
       fail_msg("window %lld: %.8f where %.8f is right", (long long)i, scores[i].nll, expected);
   }
-  /* A state of constant size cannot serve several continuations: each is read from its first token on. */
+  /* A state of constant size cannot serve several continuations: each runs from its first token on. */
   if (ch_linear_layers(&model->config))
     assert_int_equal(computed, tokens);
   else
@@ -92,7 +92,7 @@ static void trained_models_score_as_their_logits_say(void **state) {
   }
 }
 
-/* Tests mechanisms whose attention reads states in every way there is. */
+/* Tests mechanisms of every way to read states. */
 static void every_kind_of_state_serves_as_a_beginning(void **state) {
   (void)state;
   static const char *const kinds[] = {

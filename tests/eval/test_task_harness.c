@@ -92,7 +92,7 @@ static void prompts_answers_and_figures_are_the_harness_s(void **state) {
   json_decref(all);
 }
 
-/* Returns the accuracy of a task over a path, in one of its forms. */
+/* Evaluates a task on the items of a path. */
 static ch_task_evaluation evaluate(const char *name, const char *path, ch_task **task) {
   ch_task_evaluation e;
   ch_error error = {0};
@@ -102,8 +102,7 @@ static ch_task_evaluation evaluate(const char *name, const char *path, ch_task *
   return e;
 }
 
-/* Asserts that both forms of some items give the same questions. The items of `a` from `first` on are those
-   of `b`. */
+/* Asserts that two forms of the same items, the paths `a` and `b`, give the same questions. */
 static void assert_same_questions(const char *name, const char *a, const char *b) {
   ch_task *tasks[2];
   ch_task_evaluation x = evaluate(name, a, &tasks[0]), y = evaluate(name, b, &tasks[1]);

@@ -75,10 +75,10 @@ static void files_are_read_in_the_form_they_have(void **state) {
       {"a\tb\r\n1\t2,5\r\n", 1, "{\"a\": \"1\", \"b\": \"2,5\"}", "{\"a\": \"1\", \"b\": \"2,5\"}", 2},
       {"a,b\n\"x, \"\"y\"\"\nz\",2\n,\n", 2, "{\"a\": \"x, \\\"y\\\"\\nz\", \"b\": \"2\"}",
        "{\"a\": \"\", \"b\": \"\"}", 4},
-      /* a quote inside of a cell as Python's csv module reads it, while the columns are as many as the names */
+      /* A quote inside of a cell is read as by Python's csv module if the row then has as many columns as names. */
       {"a,b\n\"x \"y\" z\",2\n", 1, "{\"a\": \"x y\\\" z\\\"\", \"b\": \"2\"}",
        "{\"a\": \"x y\\\" z\\\"\", \"b\": \"2\"}", 2},
-      /* and as it was meant, where they are not */
+      /* Otherwise a quote inside of a cell is read as part of it. */
       {"a,b\n\"x \"y,\" z\",2\n", 1, "{\"a\": \"x \\\"y,\\\" z\", \"b\": \"2\"}",
        "{\"a\": \"x \\\"y,\\\" z\", \"b\": \"2\"}", 2},
   };

@@ -31,7 +31,7 @@ static ch_status fill(const char *text, json_t **value, ch_error *error) {
   return status;
 }
 
-/* Values are given as JSON text. */
+/* Each case is a template and the JSON text of its value. */
 static void templates_give_what_jinja_gives(void **state) {
   (void)state;
   static const char *const cases[][2] = {

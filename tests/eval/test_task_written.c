@@ -167,27 +167,27 @@ static void recall_is_the_share_of_answers_that_are_there(void **state) {
     const char *answer, *targets[4];
     int count;
     double all, any;
-  } cases[] = {
-      {"The number is 123.", {"123"}, 1, 1, 1},
-      {"12 3", {"123"}, 1, 0, 0},
-      {"Ab\x01"
-       "cd",
-       {"ab\ncd"},
-       1,
-       1,
-       1},
-      {"one TWO three", {"two", "four", "ONE", "five"}, 4, 0.5, 1},
-      {"", {"x"}, 1, 0, 0},
-      {"it is abc \n", {"abc "}, 1, 0, 0}, /* the ends of an answer are stripped, those of a reference not */
-      {"abc\x1f and", {"abc\n"}, 1, 1, 1},
-      {"abc\t\x02", {"c\n"}, 1, 0, 0},
-      {"\u03a4\u039f\u03a3 \u039a\u039f\u03a3\u039c\u039f\u03a3",
-       {"\u03ba\u03bf\u03c3\u03bc\u03bf\u03c2"},
-       1,
-       1,
-       1},
-      {"\u03c4\u03bf\u03c2", {"\u03a4\u039f\u03a3", "\u03a3"}, 2, 0.5, 1}, /* a letter alone has no end */
-      {"XYZ", {"x", "y", "z"}, 3, 1, 1}};
+  } cases[] = {{"The number is 123.", {"123"}, 1, 1, 1},
+               {"12 3", {"123"}, 1, 0, 0},
+               {"Ab\x01"
+                "cd",
+                {"ab\ncd"},
+                1,
+                1,
+                1},
+               {"one TWO three", {"two", "four", "ONE", "five"}, 4, 0.5, 1},
+               {"", {"x"}, 1, 0, 0},
+               {"it is abc \n", {"abc "}, 1, 0, 0}, /* an answer is stripped, a reference is not */
+               {"abc\x1f and", {"abc\n"}, 1, 1, 1},
+               {"abc\t\x02", {"c\n"}, 1, 0, 0},
+               {"\u03a4\u039f\u03a3 \u039a\u039f\u03a3\u039c\u039f\u03a3",
+                {"\u03ba\u03bf\u03c3\u03bc\u03bf\u03c2"},
+                1,
+                1,
+                1},
+               /* A lone letter has no final form. */
+               {"\u03c4\u03bf\u03c2", {"\u03a4\u039f\u03a3", "\u03a3"}, 2, 0.5, 1},
+               {"XYZ", {"x", "y", "z"}, 3, 1, 1}};
   static const char *const descriptions[] = {"{\"metric\": \"recall\"}",
                                              "{\"metric\": \"recall\", \"any\": true}"};
   ch_template_scope scope = {0};

@@ -1,5 +1,4 @@
-/* Small comparisons for tests: a text, settings that train in a second, and callbacks that check every
- * event. */
+/* Small comparisons for tests: a text, settings that train in a second, and callbacks that check every event. */
 #ifndef TESTS_EXPERIMENT_COMPARING_H
 #define TESTS_EXPERIMENT_COMPARING_H
 
@@ -61,13 +60,13 @@ static inline ch_compare_settings small(const char *out) {
 
 typedef struct watch {
   int steps, begun, finished, earlier, written, timings, timed;
-  int runs;                      /* of all models and seeds; 0: 2; -1: not known */
-  int names;                     /* models that are timed: one of each name */
-  int stop_after;                /* steps; 0 = never */
-  bool stop_by_question;         /* when the comparison asks, not by the answer to a step */
-  int stop_timing;               /* after so many timings; 0 = never */
-  int again;                     /* timings of a second round, of speeds that were not steady */
-  const ch_model_result *timing; /* the last model timed */
+  int runs;                      /* expected number of runs of all models and seeds; 0: 2; -1: any */
+  int names;                     /* number of mechanisms, of which one model each is timed */
+  int stop_after;                /* steps after which the comparison is stopped; 0: never */
+  bool stop_by_question;         /* `stop` returns true; else the event of the step returns false */
+  int stop_timing;               /* timings after which the comparison is stopped; 0: never */
+  int again;                     /* timings in a second round, for speeds that were not steady */
+  const ch_model_result *timing; /* model of the last timing */
 } watch;
 
 static inline bool on_step(const ch_compare_position *position, void *user) {
@@ -171,7 +170,7 @@ static inline json_t *results_of(const char *out) {
   return results;
 }
 
-/* Returns, as one text, the value of a key in every object of a list of results.json. */
+/* Returns the values of keys in every object of a list of results.json, as one text. */
 static inline char *listed(const char *out, const char *list, const char *const *keys) {
   char path[200];
   ch_text text = {0};

@@ -1,4 +1,4 @@
-/* Tests comparisons with several seeds, given at the start or added until there is a verdict. */
+/* Tests comparisons with several seeds, which are given at the start or added until there is a verdict. */
 #include "comparing.h"
 
 static void seeds_repeat_every_model_and_may_be_added_later(void **state) {
@@ -19,8 +19,7 @@ static void seeds_repeat_every_model_and_may_be_added_later(void **state) {
   assert_int_equal(rest.steps, 48 - 30);
   assert_int_equal(rest.earlier, 2);
   assert_int_equal(comparison.count, 4);
-  /* The results of a seed do not depend on the other seeds: it alone decides the order of the data and the
-     initial weights. */
+  /* Another seed means other initial weights and another order of the data. */
   const ch_model_result *runs = comparison.models;
   assert_true(runs[0].curve[0].loss != runs[2].curve[0].loss);
   assert_true(runs[0].curve[11].loss != runs[2].curve[11].loss);
@@ -31,13 +30,13 @@ static void seeds_repeat_every_model_and_may_be_added_later(void **state) {
   free(found);
   char *interrupted_losses = listed(options.report.out, "models", losses);
 
-  /* The results are equal if the second seed is added later, and if it runs on its own. */
+  /* The results are equal if the second seed is added later, and if it is the only one. */
   options = small("added");
   watch first = {.runs = 2};
   assert_int_equal(compare(&options, &first, &comparison, &error), CH_OK);
   ch_arena_free(&comparison.arena);
   found = listed(options.report.out, "differences", pairs);
-  assert_non_null(strstr(found, " 1\n")); /* one pair: no interval */
+  assert_non_null(strstr(found, " 1\n")); /* one pair, so no interval */
   free(found);
   options.training.seeds = 2;
   watch second = {.runs = 4};
@@ -82,7 +81,7 @@ static void seeds_are_added_until_the_verdict_and_after_an_interruption(void **s
   ch_comparison comparison;
   ch_error error = {0};
   ch_compare_settings options = small("until");
-  /* Models that hardly learn have nearly the same loss: two seeds show that one is less than twice the other. */
+  /* Models that hardly learn have nearly equal losses: two seeds show that one is less than twice the other. */
   options.verdict.tolerance = options.schedule.risk = 1;
   options.rates.lr = 1e-6;
   options.schedule.until_decided = true;
@@ -160,7 +159,7 @@ static void a_mechanism_under_two_names_is_not_distinguishable(void **state) {
   if (compare(&options, &w, &comparison, &error) != CH_OK) fail_msg("%s", error.message);
   ch_arena_free(&comparison.arena);
   assert_verdict(options.report.out, "not_distinguishable", "[\"mha\",\"gqa:4\"]");
-  /* No number of seeds would show a difference: none is added. */
+  /* No number of seeds would show a difference, so none is added. */
   options.schedule.until_decided = true;
   options.schedule.budget = 1e9;
   watch more = {.runs = 4};
@@ -205,7 +204,7 @@ static void seeds_are_not_added_to_what_is_out(void **state) {
   ch_arena_free(&comparison.arena);
   assert_true(ch_is_file(in_root("out/seed-3/mqa/log.jsonl")));
   assert_false(ch_is_file(in_root("out/seed-3/gqa-2/log.jsonl")));
-  /* A budget that is spent stops it, also within the round that it began. */
+  /* A spent budget ends the comparison, also within a round that was begun. */
   options.schedule.budget = 1e-9;
   watch poor = {.runs = 6};
   if (compare(&options, &poor, &comparison, &error) != CH_OK) fail_msg("%s", error.message);

@@ -1,5 +1,4 @@
-/* Tests the slopes of sizes over widths, and the output of a check whose models did not all finish their
- * steps. */
+/* Tests the slopes of sizes over widths, and the output of a check with missing sizes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,14 +21,13 @@ static void slopes_are_exponents_of_power_laws(void **state) {
     for (int i = 0; i < 4; i++) sizes[i] = 0.7 * pow((double)widths[i], exponents[e]);
     assert_float_equal(ch_coordinate_slope(widths, sizes, 4), exponents[e], 1e-12);
   }
-  sizes[1] = NAN; /* the remaining points are on the same line */
+  sizes[1] = NAN; /* the remaining points are on the line */
   assert_float_equal(ch_coordinate_slope(widths, sizes, 4), 2, 1e-12);
   sizes[2] = sizes[3] = 0;
   assert_true(isnan(ch_coordinate_slope(widths, sizes, 4)));
 }
 
-/* Returns a check of two widths after 0 and 3 steps, with a name that contains markup and with missing
-   sizes. */
+/* Returns a check of two widths after 0 and 3 steps, with a name that contains markup and with missing sizes. */
 static ch_coordinates made(void) {
   static const int64_t widths[] = {32, 64}, steps[] = {0, 3};
   static const double sizes[] = {1, 1, 2, NAN}, changes[] = {0, 0, 1.5, NAN}, slopes[] = {0, NAN},
@@ -86,7 +84,7 @@ static void pages_have_a_figure_for_every_activation(void **state) {
   assert_non_null(strstr(html.data, "Activations over widths on text.txt"));
   assert_non_null(strstr(html.data, "&lt;b&gt;"));
   assert_null(strstr(html.data, "<b>"));
-  /* step 0 has both widths, step 3 one, and of changes step 3 alone is drawn */
+  /* Sizes of step 0 have both widths, those of step 3 one width. Of changes only step 3 is drawn. */
   assert_non_null(strstr(html.data, "\"id\":\"sizes-1-1\""));
   assert_non_null(strstr(html.data, "\"points\":[[32,1.0],[64,1.0]]"));
   assert_non_null(strstr(html.data, "\"points\":[[32,2.0]]"));

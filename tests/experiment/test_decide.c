@@ -1,5 +1,5 @@
-/* Tests choices on simulated runs with noise of known size: the answer, how often it is wrong, and which
- * seeds come next. */
+/* Tests choices on simulated runs with noise of known size: the answer, the frequency of wrong answers, and the next
+ * seeds. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@ typedef struct truth {
   int64_t cache[MOST_MODELS];
 } truth;
 
-/* One comparison, refilled for every draw. */
+/* A comparison that is refilled for every draw. */
 typedef struct made {
   ch_comparison comparison;
   ch_model_result runs[MOST_MODELS * CH_COMPARE_MOST_SEEDS];
@@ -38,7 +38,7 @@ static ch_model_result run_of(const truth *true_of, int model, int seed, double 
                            .train_seconds = 10};
 }
 
-/* Draws runs whose losses have a part common to all models of a seed and a part of their own. */
+/* Draws runs whose losses have a part that is common to all models of a seed, and a part that is not. */
 static void draw(const truth *true_of, int seeds, ch_random *random, made *m) {
   m->comparison =
       (ch_comparison){.tolerance = 0.01, .models = m->runs, .training = {.seed = 1, .seeds = seeds}};
@@ -64,8 +64,8 @@ static void answers(const ch_summary *summary, const ch_comparison *comparison, 
   ch_text_free(&text);
 }
 
-/* Simulates runs whose means over three seeds are exactly these and whose noise is equal: each seed is off by
-   `noise` in one model. */
+/* Simulates runs whose means over three seeds are exactly the true losses. Each model's losses differ from its mean by
+   -noise, 0 and noise. */
 static void make_exactly(const truth *t, double noise, made *m) {
   m->comparison = (ch_comparison){.tolerance = 0.01, .models = m->runs, .training = {.seed = 1, .seeds = 3}};
   for (int s = 0; s < 3; s++)
@@ -75,9 +75,9 @@ static void make_exactly(const truth *t, double noise, made *m) {
     }
 }
 
-static const truth papers = {.count = 6,
-                             .loss = {4, 4.001, 4.004, 4.1, 4.16, 4.3},
-                             .cache = {128, 512, 128, 64, 48, 80}}; /* elements: two bytes each */
+/* Caches are in elements, of two bytes each. */
+static const truth papers = {
+    .count = 6, .loss = {4, 4.001, 4.004, 4.1, 4.16, 4.3}, .cache = {128, 512, 128, 64, 48, 80}};
 
 static void the_answer_is_a_choice_for_each_cache(void **state) {
   (void)state;
@@ -97,7 +97,7 @@ static void the_answer_is_a_choice_for_each_cache(void **state) {
   assert_non_null(strstr(text.data, "e at 96 bytes ("));
   assert_non_null(
       strstr(text.data, ".\nLarger caches buy nothing measurable: b, 1,024 bytes, is tied with a."));
-  /* The interval of d contains its distance, and no zero: it is worse beyond the noise. */
+  /* The interval of d contains its distance and not 0, so d is worse beyond the noise. */
   const ch_standing *d = &s.decision.standings[s.decision.choices[1]];
   assert_true(d->low > 0.05 && d->low < 0.1 && d->high > 0.1 && d->high < 0.15);
   ch_text_free(&text);
@@ -134,7 +134,7 @@ static void a_larger_cache_is_a_choice_where_it_is_better_beyond_the_noise(void 
   static const truth t = {.count = 3, .loss = {4, 4.02, 4.5}, .cache = {256, 64, 128}};
   make_exactly(&t, 0.001, &m);
   ch_summary s = summarised(&m.comparison, 0);
-  assert_int_equal(s.decision.kind, CH_VERDICT_TAKE); /* b: within the tolerance, surely */
+  assert_int_equal(s.decision.kind, CH_VERDICT_TAKE); /* b is surely within the tolerance */
   assert_int_equal(s.decision.choice_count, 2);
   assert_string_equal(s.groups[s.decision.choices[0]].name, "a");
   assert_string_equal(s.groups[s.decision.pick].name, "b");
@@ -149,15 +149,15 @@ static void a_larger_cache_is_a_choice_where_it_is_better_beyond_the_noise(void 
   ch_arena_free(&s.arena);
 }
 
-/* Returns how far the true loss of a group's model is above the lowest. */
+/* Returns the difference between the true loss of a group's model and the lowest. */
 static double truly_behind(const truth *t, const ch_group *group) {
   double best = INFINITY;
   for (int i = 0; i < t->count; i++) best = fmin(best, t->loss[i]);
   return t->loss[group->name[0] - 'a'] - best;
 }
 
-/* Checks every statement along the front over many draws. In the second case, one model has three times the
-   noise of the others. */
+/* Checks the statement about every choice over many draws. In the second case, one model has three times the noise of
+   the others. */
 static void choices_are_as_far_behind_as_is_said(void **state) {
   (void)state;
   static made m;
@@ -196,7 +196,7 @@ static void choices_are_as_far_behind_as_is_said(void **state) {
 static void planted_differences_are_found(void **state) {
   (void)state;
   static made m;
-  /* b is 3 % worse, c 0.3 % with a quarter of the cache; a difference has a noise of 0.2 %. */
+  /* b is 3 % worse, and c 0.3 % worse with a quarter of the cache. The noise of a difference is 0.2 %. */
   static const truth t = {
       .count = 3, .loss = {4, 4.12, 4.012}, .noise = {0.0057, 0.0057, 0.0057}, .cache = {64, 16, 16}};
   int taken = 0, told = 0;
@@ -238,11 +238,10 @@ static void looking_after_every_seed_misleads_in_one_of_twenty_comparisons(void 
     plain += wrong[1];
   }
   assert_in_range(corrected, 1, DRAWS / 20 + 11);
-  assert_in_range(plain, 3 * DRAWS / 20, DRAWS); /* what the correction is for */
+  assert_in_range(plain, 3 * DRAWS / 20, DRAWS); /* without the correction more are misled */
 }
 
-/* Checks that the next seeds go to the choice and to the models that may be better, and that they lower the
-   risk. */
+/* Checks that the next seeds go to the choice and to the models that may be better, and that they lower the risk. */
 static void seeds_go_where_they_lower_the_risk(void **state) {
   (void)state;
   static made m;
@@ -262,7 +261,7 @@ static void seeds_go_where_they_lower_the_risk(void **state) {
   assert_string_equal(s.groups[0].name, "a");
   assert_string_equal(s.groups[2].name, "c");
   ch_arena_free(&s.arena);
-  /* The choices before it do not change. */
+  /* The choice from the first three seeds does not change. */
   s = summarised(&m.comparison, 3);
   assert_float_equal(ch_decision_risk(&s), risk, 1e-12);
   ch_arena_free(&s.arena);
@@ -287,7 +286,7 @@ static void with_one_seed_the_risk_is_unknown(void **state) {
   s = summarised(&m.comparison, 0);
   assert_false(s.decision.known);
   ch_arena_free(&s.arena);
-  m.comparison.count = 1; /* one model: there is nothing to decide */
+  m.comparison.count = 1; /* with one model there is nothing to decide */
   s = summarised(&m.comparison, 0);
   assert_int_equal(s.decision.kind, CH_VERDICT_TAKE);
   answers(&s, &m.comparison, "Take a: it is the only model, with a validation loss of 4.0000.");
@@ -317,14 +316,14 @@ static void what_diverged_is_left_out_of_the_choice(void **state) {
   ch_decision_next_seeds(&s, needs);
   assert_false(needs[3]);
   ch_arena_free(&s.arena);
-  for (int i = 0; i < m.comparison.count; i++) /* only b did not */
+  for (int i = 0; i < m.comparison.count; i++) /* all except b diverge */
     if (m.runs[i].name[0] != 'b') m.runs[i].validation_loss = 9;
   s = summarised(&m.comparison, 0);
   answers(&s, &m.comparison,
           "Take b: it is the only model that did not diverge, with a mean validation loss of 4.3000.");
   ch_arena_free(&s.arena);
   for (int i = 0; i < m.comparison.count; i++) m.runs[i].validation_loss += 9;
-  s = summarised(&m.comparison, 0); /* all did: compared as they are */
+  s = summarised(&m.comparison, 0); /* all diverged, so all are compared */
   assert_int_equal(s.compared, 4);
   assert_true(s.groups[0].diverged);
   ch_arena_free(&s.arena);
@@ -336,7 +335,7 @@ static void what_diverged_is_left_out_of_the_choice(void **state) {
   ch_text_free(&text);
 }
 
-/* Compares one mechanism with itself, equal to the last bit. */
+/* Compares models whose losses are equal to the last bit. */
 static void equal_runs_are_tied(void **state) {
   (void)state;
   static made m;

@@ -1,4 +1,4 @@
-/* Tests FFN widths that give equal parameter counts against a count of the tensors by hand. */
+/* Tests the FFN widths that make models equal, with counts by hand as the reference. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,8 +14,7 @@
 #include "experiment/lineup/comparison_plan.h"
 #include "experiment/lineup/presets.h"
 
-/* Returns the parameters of a grouped-query transformer with tied embeddings, counted independently of the
-   table. */
+/* Returns the parameters of a grouped-query transformer with tied embeddings, counted without the library. */
 static int64_t by_hand(const ch_config *c) {
   int64_t d = c->hidden_size, heads = c->num_attention_heads * c->head_dim,
           keys = c->num_key_value_heads * c->head_dim;
@@ -119,7 +118,7 @@ static void tables_and_idle_experts_need_not_count(void **state) {
   assert_int_equal(total[2], parameters[2] + configs[2].num_hidden_layers * 6 * expert);
 }
 
-/* Returns the FLOPs of products with weights, and of scores and their values for `depth` tokens. */
+/* Returns the FLOPs of a token: of products with weights, and of scores and weighted values for `depth` tokens. */
 static int64_t flops_by_hand(const ch_config *c, int64_t depth) {
   int64_t d = c->hidden_size, heads = c->num_attention_heads * c->head_dim,
           keys = c->num_key_value_heads * c->head_dim;
@@ -179,8 +178,8 @@ static void what_cannot_match_is_said(void **state) {
   assert_non_null(strstr(error.message, "counts must agree within 0.5 %; raise parameters"));
 }
 
-/* Tests mixtures of experts by name: with the same parameters, with the same active ones, or with the first
-   model's width in the active experts. */
+/* Tests mixtures of experts by name: with equal parameters, with equal active parameters, and with active experts that
+   together have the first model's width. */
 static void named_mixtures_are_matched_like_others(void **state) {
   (void)state;
   static const ch_match matches[] = {CH_MATCH_PARAMETERS, CH_MATCH_ACTIVE, CH_MATCH_NONE};
@@ -229,7 +228,7 @@ static void a_mixture_is_matched_by_the_width_of_its_experts(void **state) {
   int64_t ffn = 3 * configs[0].hidden_size * configs[0].num_hidden_layers * configs[0].intermediate_size;
   int64_t routers = 4 * configs[1].hidden_size * configs[1].num_hidden_layers;
   assert_int_equal(parameters[1] - parameters[0], experts + routers - ffn);
-  /* 64 experts of one column more are 5 % of the model: the dense one comes to the mixture's count. */
+  /* One more column in 64 experts is 5 % of the model, so the dense model is matched to the mixture's count. */
   configs[1].moe.experts = 64;
   assert_int_equal(ch_match_parameters(configs, (const char *const[]){"dense", "mixture"}, 2, CH_COUNT_ALL,
                                        3000000, parameters, &error),

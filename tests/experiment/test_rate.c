@@ -1,4 +1,4 @@
-/* Tests speeds that were measured several times, and how other programs disturb them. */
+/* Tests speeds that were measured several times, and their disturbance by other programs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Tests results.json: the keys that others rely on, and reading a model back. */
+/* Tests results.json: the keys that other programs rely on, and reading a model back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -78,7 +78,7 @@ static void a_model_survives_the_file(void **state) {
     assert_int_equal(back.curve[i].tokens, model->curve[i].tokens);
     assert_float_equal(back.curve[i].loss, model->curve[i].loss, 1e-7);
   }
-  /* Writing what was read changes nothing, so a continued comparison gives the same file. */
+  /* Writing a model that was read gives the same text, so a continued comparison gives the same file. */
   json_t *again = ch_model_result_to_json(&back);
   char *first = json_dumps(root, JSON_REAL_PRECISION(17)),
        *second = json_dumps(again, JSON_REAL_PRECISION(17));
@@ -114,7 +114,7 @@ static void spikes_of_the_training_loss_are_counted(void **state) {
   ch_arena_free(&comparison.arena);
 }
 
-/* A file of an earlier version has no count of spikes; the summary then has no mean either. */
+/* A file of an earlier version has no count of spikes, and the summary then has no mean. */
 static void unknown_spikes_are_no_spikes(void **state) {
   (void)state;
   ch_comparison comparison;

@@ -1,5 +1,5 @@
-/* Tests the summary over seeds: means, spreads, paired intervals. Reference values are from tables of
- * Student's t and from NumPy. */
+/* Tests the summary over seeds: means, spreads, paired intervals. Reference values are from tables of Student's t and
+ * from NumPy. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ static void quantiles_are_those_of_students_t(void **state) {
   assert_true(isinf(ch_student_t(0.05, 0)));
 }
 
-/* Fills in `seeds` runs of each of "a" (0) and "b" (1), in the order of seeds. */
+/* Fills in `seeds` runs of each of two models with the losses `a` and `b`, in the order of seeds. */
 static void fill(ch_comparison *comparison, const double *a, const double *b, int seeds) {
   static ch_model_result runs[2 * CH_COMPARE_MOST_SEEDS];
   sample_comparison(comparison, 2);
@@ -42,7 +42,7 @@ static void fill(ch_comparison *comparison, const double *a, const double *b, in
 
 static void differences_are_paired_by_seed(void **state) {
   (void)state;
-  /* Both jump by 0.3 between seeds, far more than they differ: pairs show what single spreads hide. */
+  /* Both losses jump by 0.3 between seeds, far more than they differ, so only pairs show the difference. */
   static const double a[] = {3.41, 3.73, 3.10}, b[] = {3.40, 3.71, 3.095};
   ch_comparison comparison;
   ch_summary summary;

@@ -1,5 +1,4 @@
-/* Tests whole sweeps on a small text: in parallel and one after another, interrupted and continued, extended,
- * judged. */
+/* Tests whole sweeps on a small text: parallel and sequential, interrupted and continued, extended, judged. */
 #include "train/training.h"
 
 #include <omp.h>
@@ -83,7 +82,7 @@ static ch_status sweep(const ch_sweep_settings *options, watch *w, ch_sweep *res
   return ch_sweep_make(&settings, NULL, result, error);
 }
 
-/* Returns results.json without what depends on the clock and on how the runs were spread. */
+/* Returns results.json without values that depend on the clock, the machine or the number of jobs. */
 static char *results_of(const char *out) {
   char path[200];
   snprintf(path, sizeof path, "%s/%s", out, CH_COMPARE_RESULTS);
@@ -132,7 +131,7 @@ static void rates_are_judged_by_their_runs(void **state) {
   (void)state;
   ch_sweep result;
   ch_error error = {0};
-  ch_sweep_settings options = small("side"); /* done by the test before, or now */
+  ch_sweep_settings options = small("side"); /* an earlier test may have finished it */
   watch w = {0};
   assert_int_equal(sweep(&options, &w, &result, &error), CH_OK);
   assert_int_equal(result.mechanisms, 2);
@@ -150,7 +149,7 @@ static void rates_are_judged_by_their_runs(void **state) {
     assert_int_equal(run->verdict != CH_STABLE, i % 3 == 2);
     assert_int_equal(run->has_law, i % 3 < 2);
     if (run->has_law) {
-      assert_int_equal(run->law.points, 18); /* of 20 evaluations, those behind the first tenth */
+      assert_int_equal(run->law.points, 18); /* the evaluations after the first tenth, of 20 */
       assert_true(run->law.budget == 10.0 * 16 * 4 * 60);
       assert_true(run->law.at.low <= run->law.at.value && run->law.at.value <= run->law.at.high);
       assert_true(run->law.at.value <= run->validation_loss + 0.1);
@@ -200,7 +199,7 @@ static void a_sweep_can_be_given_more_rates_and_seeds(void **state) {
   options.lineup.mechanisms = "mha,mqa";
   assert_int_equal(sweep(&options, &w, &result, &error), CH_OK);
   assert_int_equal(result.planned, 8);
-  assert_int_equal(w.earlier, 2); /* 1e-3 with the first seed, of both */
+  assert_int_equal(w.earlier, 2); /* both mechanisms at 1e-3 with the first seed */
   assert_int_equal(result.runs[0].seed, 1);
   assert_int_equal(result.runs[1].seed, 2);
   assert_true(result.runs[0].validation_loss != result.runs[1].validation_loss);
@@ -213,7 +212,7 @@ static void a_sweep_can_be_given_more_rates_and_seeds(void **state) {
   ch_arena_free(&result.about.arena);
 }
 
-/* A signal between the last step and the result leaves such a run. */
+/* A signal between the last step and writing the result leaves a run without its result. */
 static void a_run_that_lacks_only_its_result_gets_it(void **state) {
   (void)state;
   ch_sweep result;
@@ -249,7 +248,7 @@ static void grids_are_read(void **state) {
   }
 }
 
-/* Tests choices, and verdicts that depend on other runs, on simulated runs. */
+/* Tests choices and verdicts that depend on other runs, with simulated runs. */
 static void stuck_runs_and_choices(void **state) {
   (void)state;
   ch_curve_point curve[] = {{100, 8}};
@@ -264,7 +263,7 @@ static void stuck_runs_and_choices(void **state) {
   ch_sweep sweep_of = {
       .runs = runs, .count = 4, .planned = 5, .choices = &choice, .mechanisms = 1, .budget = 1e3};
   assert_int_equal(ch_sweep_judge(&sweep_of, NULL), CH_OK);
-  assert_int_equal(runs[0].verdict, CH_STABLE); /* slow, but at a smaller rate */
+  assert_int_equal(runs[0].verdict, CH_STABLE); /* its loss fell less than run 1's, but at a smaller rate */
   assert_int_equal(runs[2].verdict, CH_STUCK);
   assert_int_equal(runs[3].verdict, CH_STUCK);
   assert_true(choice.chosen == 0.002 && choice.chosen_loss == 3);

@@ -1,5 +1,4 @@
-/* Tests the search for a learning rate: which rates are tried for known losses, and the conclusion; and rates
- * by name. */
+/* Tests the search for a learning rate on known losses, and the parsing of rates by name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +14,7 @@
 /* A loss whose lowest value, `floor`, is at the rate `best`. */
 typedef struct landscape {
   double best, floor, curvature;
-  double diverges_above; /* 0: nowhere */
+  double diverges_above; /* runs at higher rates diverge; 0: none diverges */
 } landscape;
 
 static double loss_at(const landscape *l, double lr) {
@@ -79,7 +78,7 @@ static void rates_that_were_stopped_bound_the_search(void **state) {
   ch_tune_result result = ch_tune_conclude(&tune);
   near(result.lr, 3e-3, 1e-9);
   assert_false(result.at_edge);
-  assert_true(result.low == 0); /* three whole runs side by side make a parabola */
+  assert_true(result.low == 0); /* a parabola needs three neighbouring runs that ended */
   l.diverges_above = 1e-3;
   l.best = 5e-4;
   tune = tried(&l, 3e-3, 5); /* 3e-3 and 1.5e-3 diverge */
@@ -94,11 +93,11 @@ static void only_late_and_clearly_worse_runs_are_hopeless(void **state) {
   (void)state;
   const ch_curve_point curve[] = {{100, 6}, {200, 5}, {300, 4.5}, {400, 4}};
   const ch_model_result best = {.validation_curve = curve, .validation_points = 4};
-  assert_false(ch_tune_is_hopeless(&best, 100, 400, 60)); /* early */
+  assert_false(ch_tune_is_hopeless(&best, 100, 400, 60)); /* too early */
   assert_true(ch_tune_is_hopeless(&best, 200, 400, 5.5));
   assert_false(ch_tune_is_hopeless(&best, 200, 400, 5.3));
   assert_false(ch_tune_is_hopeless(&best, 250, 400, 50)); /* the other run was not evaluated there */
-  assert_false(ch_tune_is_hopeless(&best, 400, 400, 50)); /* nothing is saved any more */
+  assert_false(ch_tune_is_hopeless(&best, 400, 400, 50)); /* stopping would save nothing */
 }
 
 static void rates_are_read_by_name(void **state) {

@@ -15,8 +15,7 @@ enum { POINTS = 200 };
 
 static ch_curve_point curves[2][POINTS], validations[2][POINTS];
 
-/* Returns two runs, "a" and "b", with 10000 tokens per point; their losses follow a law with a little
-   noise. */
+/* Returns two runs, "a" and "b", with 10000 tokens per point. Their losses follow a law with a little noise. */
 static ch_comparison made(ch_model_result runs[2]) {
   ch_random random;
   ch_random_seed(&random, 1, 0);
@@ -81,7 +80,7 @@ static void a_loss_above_that_of_guessing_has_diverged(void **state) {
   ch_model_result runs[2];
   ch_comparison comparison = made(runs);
   comparison.data.vocab_size = 512;
-  runs[1].validation_loss = 6.25; /* log 512 is 6.24: not learned, but no worse */
+  runs[1].validation_loss = 6.25; /* log 512 is 6.24: nothing was learned, but the run did not diverge */
   assert_warnings(&comparison, "first_plateau b;");
   runs[1].validation_loss = 6.6;
   assert_warnings(&comparison, "diverged b;");
@@ -97,7 +96,7 @@ static void a_loss_near_that_of_frequencies_is_the_first_plateau(void **state) {
   assert_warnings(&comparison, "first_plateau b;");
   runs[0].validation_loss = 6.2;
   assert_warnings(&comparison, "first_plateau b a;");
-  comparison.data.token_entropy = 0; /* not known */
+  comparison.data.token_entropy = 0; /* unknown */
   assert_warnings(&comparison, "");
 }
 
@@ -112,7 +111,7 @@ static void text_read_often_with_a_rising_loss_is_warned_of(void **state) {
   comparison.data.train_tokens = 600000; /* three and a third */
   assert_warnings(&comparison, "");
   comparison.data.train_tokens = 400000;
-  comparison.data.images = true; /* which are always read several times */
+  comparison.data.images = true; /* images are always read several times */
   assert_warnings(&comparison, "");
 }
 
@@ -151,7 +150,7 @@ static void assert_edge(double lowest, double chosen, const char *sentence) {
     assert_string_equal(warnings.list[0].kind, "edge_of_grid");
     assert_non_null(strstr(warnings.list[0].sentence, sentence));
   }
-  choice.whole = false; /* the rest may show it */
+  choice.whole = false; /* unfinished runs may have better rates */
   assert_int_equal(ch_sweep_warnings(&sweep, &arena, &warnings, &error), CH_OK);
   assert_int_equal(warnings.count, 0);
   ch_arena_free(&arena);

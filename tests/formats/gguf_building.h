@@ -48,7 +48,7 @@ static inline void put_text(ch_text *out, const char *key, const char *value) {
   put_string(out, value);
 }
 
-/* dims are in the order of the file: the contiguous one first. */
+/* Writes a tensor's entry. `dims` are in the file's order, with the contiguous dimension first. */
 static inline void put_tensor_info(ch_text *out, const char *name, int rank, const uint64_t *dims,
                                    uint32_t type, uint64_t offset) {
   put_string(out, name);

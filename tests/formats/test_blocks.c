@@ -84,7 +84,7 @@ static void q8_0_keeps_values_within_half_a_step(void **state) {
     assert_true(fabsf(back[i] - values[i]) <= (i < 32 ? 0 : most / 127 * 0.5f + most * 0x1p-11f));
 }
 
-/* Returns the root mean square of the changes by encoding, as a share of that of the values. */
+/* Returns the root mean square of the changes by encoding, divided by that of the values. */
 static double loss_of(ch_dtype dtype, const float *values, int64_t count) {
   float *back = malloc((size_t)count * sizeof *back);
   void *blocks = malloc(ch_dtype_bytes(dtype, count));
@@ -104,7 +104,7 @@ static void what_is_encoded_stays_near(void **state) {
   (void)state;
   static const struct {
     ch_dtype dtype;
-    double normal, shifted; /* shares that may be lost of normal values, and of values around 0.5 */
+    double normal, shifted; /* largest losses of normal values and of values around 0.5 */
   } bounds[] = {
       {CH_Q8_0, 0.006, 0.006}, {CH_Q6_K, 0.018, 0.018}, {CH_Q4_K, 0.075, 0.05}, {CH_Q4_0, 0.09, 0.09}};
   enum { N = 64 * 256 };

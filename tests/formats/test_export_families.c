@@ -1,5 +1,5 @@
-/* Tests our models exported as models of a family: latent attention as DeepSeek's, and families in our keys
- * as what they were. Imported again by the family's names and shapes, they have the same logits. */
+/* Tests exporting our models as models of a family: latent attention as DeepSeek's, and imported families as
+ * themselves. The exported models have the same logits. */
 #include "formats_testing.h"
 
 #include <crosshead/convert.h>
@@ -14,24 +14,24 @@ enum { LENGTH = 9, VOCABULARY = 31 };
 #define EXPERTS "\"experts\": 4, \"active\": 2, \"shared\": 1, \"expert_intermediate_size\": 8"
 
 static const struct {
-  const char *keys, *attention; /* of the config, beyond the sizes */
+  const char *keys, *attention; /* further keys of the config and of its `attention` object */
   ch_dtype dtype;
   const char *leaves_as;
 } cases[] = {
     {"", "", CH_F32, "deepseek_v3"},
-    {", \"rms_norm_eps\": 1e-6", "", CH_BF16, "deepseek_v3"}, /* only an order changes */
+    {", \"rms_norm_eps\": 1e-6", "", CH_BF16, "deepseek_v3"}, /* only the order of rows changes */
     {", \"rope_interleaved\": true", ", \"latent_norm_eps\": 1e-3", CH_F32, "deepseek_v3"},
     {"", ", \"q_lora_rank\": 6, \"latent_norm_eps\": 0.1", CH_F32, "deepseek_v3"},
     {", \"moe\": {" EXPERTS ", " SIGMOIDS ", \"first_dense_layers\": 1}", "", CH_F32, "deepseek_v3"},
     {", \"moe\": {" EXPERTS ", \"renormalise\": false, \"balance\": \"none\"}", "", CH_F32, "deepseek_v2"},
-    {"", "", CH_BF16, "crosshead"}, /* a factor would round twice */
+    {"", "", CH_BF16, "crosshead"}, /* a factor on 16-bit weights would round twice */
     {", \"position\": \"none\"", "", CH_F32, "crosshead"},
     {", \"hidden_act\": \"gelu\"", "", CH_F32, "crosshead"},
     {"", ", \"gate_embedding_dim\": 4", CH_F32, "crosshead"},
     {", \"moe\": {" EXPERTS ", " SIGMOIDS ", \"dense_layers\": [1]}", "", CH_F32, "crosshead"},
 };
 
-/* Writes a freshly initialised model. Its latents are small, so that eps matters. */
+/* Writes a freshly initialised model. Its latents are small, so eps changes the logits. */
 static void make_model(size_t i, const char *directory) {
   char text[800];
   ch_config config;

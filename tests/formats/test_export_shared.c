@@ -1,5 +1,5 @@
-/* Tests models with shared matrices exported as a directory: it contains only what inference needs and has
- * the same logits. */
+/* Tests exporting models with shared matrices as a directory. It contains only the tensors that inference
+ * needs, and the logits are the same. */
 #include "formats_testing.h"
 
 #include <sys/stat.h>
@@ -13,7 +13,7 @@ enum { LENGTH = 9, VOCABULARY = 31 };
 
 static const struct {
   const char *sharing;
-  const char *gone, *there; /* parts of tensors' names, or NULL */
+  const char *gone, *there; /* parts of names that no exported tensor has, and that one must have; or NULL */
 } cases[] = {
     {"{\"type\": \"masa\", " QKVO ", \"atoms\": 2}", NULL, "layers.2.self_attn.q_proj.coefficients"},
     {"{\"type\": \"masa\", " QKVO ", \"atoms\": 2, \"coefficients\": \"mlp\", \"common_dictionary\": true}",
@@ -21,7 +21,7 @@ static const struct {
     {"{\"type\": \"sequential\", " QKVO ", \"atoms\": 2}", NULL, "model.dictionary.q_proj.atoms"},
     {"{\"type\": \"repeat\", " QKVO ", \"atoms\": 2}", NULL, "model.dictionary.q_proj.atoms"},
     {"{\"type\": \"low_rank\", " QKVO ", \"rank\": 5}", NULL, "q_proj.a.weight"},
-    {"{\"type\": \"low_rank\", " QKVO "}", NULL, "q_proj.a.weight"}, /* its files say the rank */
+    {"{\"type\": \"low_rank\", " QKVO "}", NULL, "q_proj.a.weight"}, /* the rank follows from the tensors */
 };
 
 /* Writes a freshly initialised model. */

@@ -10,7 +10,7 @@
 
 /* --- the parser --------------------------------------------------------------------------------------------- */
 
-/* Parses an exact copy on the heap. */
+/* Parses a copy on the heap without spare bytes, so that sanitizers see a read past the end. */
 static ch_status parse(const ch_text *text, ch_gguf *file) {
   static unsigned char *copy;
   free(copy);
@@ -138,7 +138,8 @@ static void values_that_lie_are_refused(void **state) {
   refuse(&out, "room");
 }
 
-/* A file with `count` tensors of 8 x 4 in F32, the data of one, and changes by the caller. */
+/* A tensor's entry in a file with the data of 8 x 4 numbers in F32, and a part of the message that refuses
+   it. */
 typedef struct tensor_case {
   int rank;
   uint64_t dims[4];
@@ -353,7 +354,7 @@ static void check(const char *reference, const char *architecture, bool turned) 
   ch_config before, after;
   must(ch_config_read(reference, &before, &problem));
   must(ch_config_read(model, &after, &problem));
-  before.bos_token_id = before.eos_token_id = -1; /* a file without vocabulary does not say */
+  before.bos_token_id = before.eos_token_id = -1; /* they come with a vocabulary */
   assert_memory_equal(&before, &after, sizeof before);
   scratch_end(directory);
 }
@@ -378,7 +379,7 @@ static void qwen3_models_come_back_with_their_experts(void **state) {
   check(TEST_DATA "/reference/qwen3_moe", "qwen3moe", false);
 }
 
-/* The files are from the gguf package: kv_b_proj in two parts, as in newer versions, and in one. */
+/* The files are from the gguf package. They have kv_b_proj in two parts, as in newer versions, or in one. */
 static void a_latents_expansion_may_come_in_two_parts(void **state) {
   (void)state;
   char directory[64], model[96];
@@ -401,7 +402,7 @@ static void deepseek_v3_comes_with_the_correction_of_its_choice(void **state) {
   must(ch_config_read(model, &after, &problem));
   before.rope_scaling.mscale = before.rope_scaling.mscale_all_dim;
   before.bos_token_id = before.eos_token_id = -1;
-  before.rope_scaling.beta_fast = before.rope_scaling.beta_slow = 0; /* at what absence means */
+  before.rope_scaling.beta_fast = before.rope_scaling.beta_slow = 0; /* absent from the file */
   assert_memory_equal(&before, &after, sizeof before);
   must(ch_model_load(TEST_DATA "/reference/deepseek_v3", CH_WEIGHTS_F32, &expected, &problem));
   must(ch_model_load(model, CH_WEIGHTS_F32, &got, &problem));

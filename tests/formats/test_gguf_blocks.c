@@ -40,7 +40,7 @@ static void compare_files(const char *a, const char *b) {
   if (system(command)) fail_msg("%s and %s differ", a, b);
 }
 
-/* Writes a model of random matrices as `dtype`. Rows are whole blocks of every type, except those of the
+/* Writes a model of random matrices of type `dtype`. Rows are whole blocks in every type, except those of the
    FFN's down projection. */
 static void make_model(const char *directory, const char *family, ch_dtype dtype, bool keep_embedding) {
   char path[160], json[700];
@@ -63,7 +63,7 @@ static void make_model(const char *directory, const char *family, ch_dtype dtype
   ch_model_unload(model);
 }
 
-/* Returns where GGUF's architecture llama has row `row` of a projection of heads: there, pairs are
+/* Returns the row of GGUF's architecture llama that holds row `row` of a projection of heads. There, pairs are
    neighbours. */
 static int64_t row_in_file(int64_t row, bool turned) {
   int64_t i = row % HEAD;
@@ -155,7 +155,7 @@ static void directories_in_blocks_are_copied_or_widened(void **state) {
   }
   ch_model_unload(plain);
   ch_model_unload(blocks);
-  /* A dtype is for all that is not block-quantised. */
+  /* The dtype applies to tensors that are not block-quantised. */
   snprintf(kept, sizeof kept, "%s/kept16", directory);
   import_blocks(model, &(ch_dtype){CH_F16}, kept);
   must(ch_source_open(kept, NULL, &source, &problem));

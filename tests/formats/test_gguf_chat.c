@@ -46,7 +46,7 @@ static void every_key_that_names_an_end_counts(void **state) {
   ch_chat_metadata chat;
   put_u32(&values, "tokenizer.ggml.eos_token_id", 5);
   put_u32(&values, "tokenizer.ggml.eot_token_id", 9);
-  put_u32(&values, "tokenizer.ggml.eom_token_id", 4294967295u); /* none */
+  put_u32(&values, "tokenizer.ggml.eom_token_id", 4294967295u); /* no such token */
   put_list(&values, "tokenizer.ggml.eos_token_ids", KV_I32, 4);
   for (int i = 0; i < 4; i++) put_number(&values, (uint64_t[]){9, 5, 2, 10}[i], 4);
   must(read_chat(&values, 4, 10, &chat));
@@ -69,7 +69,7 @@ static void special_tokens_end_turns_by_their_names(void **state) {
     int32_t ends[4];
     int count;
   } cases[] = {
-      {{"na", "c<|eot_id|>", "c<|end_of_text|>", "n<|im_end|>"}, {1, 2}, 2}, /* a normal token is a text */
+      {{"na", "c<|eot_id|>", "c<|end_of_text|>", "n<|im_end|>"}, {1, 2}, 2}, /* normal tokens end nothing */
       {{"na", "u<|im_end|>", "c<|im_start|>", "c<pad>"}, {1}, 1},
       {{"na", "c<|end|>", "c<|endoftext|>"}, {2, 1}, 2},
       {{"na", "c<|end|>", "c<|return|>", "c<|call|>"},
@@ -108,7 +108,7 @@ static void templates_are_read_by_name_and_written_back(void **state) {
   assert_non_null(strstr(config.data, "\"name\": \"rag\""));
   ch_config of = {.bos_token_id = 1};
   ch_chat_put_generation(&chat, &of, &generation);
-  assert_int_equal(generation.size, 0); /* one end: config.json has room for it */
+  assert_int_equal(generation.size, 0); /* a single end token is in config.json */
   ch_chat_metadata_free(&chat);
   ch_text_free(&values);
   ch_text_free(&config);

@@ -1,5 +1,4 @@
-/* Tests models written as GGUF and read back: their logits, their vocabularies, and what cannot be
- * written. */
+/* Tests models written as GGUF and read back: their logits, their vocabularies, and refusals. */
 #include "formats_testing.h"
 
 #include "base/file.h"
@@ -63,7 +62,7 @@ static void models_compute_the_same_when_they_come_back(void **state) {
   assert_true(difference_after(REFERENCE "/qwen3_moe", CH_BLOCK_F32) < 2e-5);
 }
 
-/* Tests families in our keys, among them tensors of several projections and of experts' biases. */
+/* Tests imported families, among them some with tensors of several projections and of experts' biases. */
 static void families_compute_the_same_when_they_come_back(void **state) {
   (void)state;
   static const char *const names[] = {"glm4",     "gpt2",     "gpt_oss_mxfp4",     "granite",
@@ -77,8 +76,8 @@ static void families_compute_the_same_when_they_come_back(void **state) {
   }
 }
 
-/* Tests windows in some layers, bases of RoPE and soft caps, with the scale of scores that llama.cpp's code
-   has. */
+/* Tests windows in some layers, bases of RoPE and soft caps, with the scale of scores that is fixed in
+   llama.cpp. */
 static void configurations_of_gemma_come_back(void **state) {
   (void)state;
   static const char *const names[] = {"gemma2", "gemma3_windows"};
@@ -90,7 +89,7 @@ static void configurations_of_gemma_come_back(void **state) {
     open_desk(&d, model);
     refuse(&d, CH_BLOCK_F32, "scale of scores");
     d.plain.config.attention_multiplier = 1 / sqrt((double)d.plain.config.head_dim);
-    d.plain.config.bos_token_id = d.plain.config.eos_token_id = -1; /* they go with a vocabulary */
+    d.plain.config.bos_token_id = d.plain.config.eos_token_id = -1; /* they come with a vocabulary */
     must(write_as(&d, CH_BLOCK_F32, NULL));
     import_model(d.path, NULL, d.directory, d.back);
     must(ch_config_read(d.back, &config, &problem));
@@ -268,7 +267,7 @@ static void stacks_have_the_type_of_their_matrices(void **state) {
   const ch_gguf_tensor *up = ch_gguf_find_tensor(&file, "blk.2.ffn_up_exps.weight"),
                        *down = ch_gguf_find_tensor(&file, "blk.2.ffn_down_exps.weight");
   assert_true(up && down && up->rank == 3 && up->shape[0] == 6 && up->shape[1] == 32 && up->shape[2] == 48);
-  assert_int_equal(up->format->type, CH_BLOCK_F16); /* rows of 48 are no whole blocks */
+  assert_int_equal(up->format->type, CH_BLOCK_F16); /* rows of 48 are not whole blocks */
   assert_int_equal(down->format->type, CH_BLOCK_Q8_0);
   ch_gguf_close(&file);
   close_desk(&d);

@@ -11,7 +11,7 @@
 
 /* --- models ------------------------------------------------------------------------------------------------- */
 
-/* Rounding to 4 to 16 bits changes the logits; the type determines by how much. */
+/* Rounding to 4 to 16 bits changes the logits by an amount that depends on the type. */
 static void every_tensor_type_of_a_trained_model_gives_its_logits(void **state) {
   (void)state;
   static const struct {

@@ -41,7 +41,7 @@ static void trained_checkpoints_agree_with_the_reference(void **state) {
   }
 }
 
-/* Compares the ids of a text by the .bin and by the tokenizer.json converted from it. */
+/* Compares the ids that the .bin and the tokenizer.json converted from it give a text. */
 static void compare_tokenizers(const char *bin, const char *directory, const char *text) {
   ch_tokenizer *a, *b;
   ch_ids x = {0}, y = {0};
@@ -86,7 +86,7 @@ static void refuse(const char *path, const char *part) {
   if (!strstr(problem.message, part)) fail_msg("\"%s\" does not say \"%s\"", problem.message, part);
 }
 
-/* Writes the file with `bytes` at `at`, cut or extended to `size`, and expects that it is refused. */
+/* Writes the file with `value` at byte `at`, cut or extended to `size` bytes, and expects a refusal. */
 static void damage(const ch_map *good, size_t at, int32_t value, size_t size, const char *part) {
   char directory[64], path[96];
   unsigned char *copy = calloc(1, size + good->size);
@@ -116,7 +116,7 @@ static void damaged_checkpoints_are_refused(void **state) {
   damage(&v0, 12, 5, v0.size, "contradict");
   damage(&v0, 20, INT32_MIN, v0.size, "not above 0");
   damage(&v0, 20, INT32_MAX, v0.size, "truncated");
-  damage(&v0, 20, -48, v0.size, "truncated"); /* untied, but there is no classifier */
+  damage(&v0, 20, -48, v0.size, "truncated"); /* untied, but without a classifier */
   damage(&v0, 24, INT32_MAX, v0.size, "truncated");
   damage(&v2, 4, 3, v2.size, "version 3");
   damage(&v2, 37, 0, v2.size, "group size");

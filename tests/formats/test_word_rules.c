@@ -1,5 +1,4 @@
-/* Tests the pre-tokenizers that GGUF names: they are recognised by how they split texts, however a
- * tokenizer.json spells them. */
+/* Tests that the pre-tokenizers which GGUF names are recognised in every spelling of a tokenizer.json. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,7 +44,7 @@ static void spellings_of_known_rules_are_recognised(void **state) {
       {"null", ISOLATED(LLAMA3) BYTES("false"), "true", "llama-bpe"},
       {"null", SPLIT(LLAMA3, "Removed", "true") BYTES("false"), "true", "llama-bpe"},
       {"null", ISOLATED("(?:" LLAMA3 ")") BYTES("false"), "false", "dbrx"},
-      /* cl100k's way: possessive, one newline, members in another order */
+      /* cl100k's spelling is possessive, has one newline and orders members differently. */
       {"null",
        SPLIT("'(?i:[sdmt]|ll|ve|re)|[^\\\\p{N}\\\\p{L}\\r\\n]?+\\\\p{L}+|\\\\p{N}{1,3}| "
              "?[^\\\\s\\\\p{L}\\\\p{N}]++[\\r\\n]*|\\\\s*[\\r\\n]|\\\\s+(?!\\\\S)|\\\\s+",

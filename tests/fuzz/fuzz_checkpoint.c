@@ -1,5 +1,5 @@
-/* Fuzz target: checkpoints. A trainer created with a checkpoint's options and configuration either resumes
- * from the file or fails with a one-line message. */
+/* Fuzz target: checkpoints. A trainer with a checkpoint's options and configuration either resumes from the file or
+ * fails with a one-line message. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static void check(ch_status status, const ch_error *error) {
     abort();
 }
 
-/* Returns true if the model is small. Larger ones need memory and test nothing more. */
+/* Returns true if the model is small. Larger ones only need more memory. */
 static bool is_small(const ch_config *c, const ch_train_options *o) {
   return c->vocab_size <= 256 && c->hidden_size <= 64 && c->intermediate_size <= 128 &&
          c->num_hidden_layers <= 4 && c->max_position_embeddings <= 256 && o->sequence <= 64 &&

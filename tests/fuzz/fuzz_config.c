@@ -1,5 +1,5 @@
-/* Fuzz target: configurations. An accepted one must be valid, give a parameter table, and read back after
- * writing. */
+/* Fuzz target: configurations. An accepted one must be valid, have a parameter table, and be equal after writing and
+ * reading. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,15 +15,15 @@ static void check_accepted(const ch_config *config) {
   ch_error error = {0};
   ch_config again, plain = *config;
   ch_text json = {0};
-  memset(plain.layout, 0, sizeof plain.layout); /* written files have our names of tensors */
+  memset(plain.layout, 0, sizeof plain.layout); /* written files have Crosshead's layout */
   if (ch_config_validate(config, "accepted", &error) != CH_OK) abort();
   ch_config_write(config, &json);
   if (ch_config_parse(json.data, "written", &again, &error) != CH_OK) abort();
   if (memcmp(&plain, &again, sizeof again) != 0) abort();
   ch_text_free(&json);
-  if (config->num_hidden_layers > 8) return; /* a large table is slow, not wrong */
-  const ch_sharing *sharing =
-      &config->sharing; /* what a checkpoint alone says cannot be declared without one */
+  if (config->num_hidden_layers > 8) return; /* large tables are slow */
+  /* sizes that are only in a checkpoint cannot be declared without one */
+  const ch_sharing *sharing = &config->sharing;
   if (sharing->type == CH_SHARING_LOW_RANK ? !sharing->rank : sharing->group_count && !sharing->atoms) return;
   ch_params params = {0};
   if (ch_model_declare(config, &params, &error) != CH_OK) abort();

@@ -1,4 +1,4 @@
-/* Fuzz target: files of loss curves, and the laws fitted to them. Every estimate must be inside its
+/* Fuzz target: files of loss curves, and the laws that are fitted to them. Every estimate must be inside its
  * interval. */
 #define _GNU_SOURCE
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "experiment/findings/curve_file.h"
 #include "laws/loss_spikes.h"
 
-enum { MOST_POINTS = 24 }; /* more are slow, not wrong */
+enum { MOST_POINTS = 24 }; /* fits of more points are slow */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -37,7 +37,7 @@ static void touch_values(const ch_gguf *file) {
   }
 }
 
-/* Checks that errors have a message. */
+/* Checks that an error has a message. */
 static void expect_message(ch_status status, const ch_error *error) {
   if (status != CH_OK && (status != error->status || !error->message[0])) abort();
 }

@@ -1,5 +1,5 @@
-/* Fuzz target: results of comparisons. Accepted results are written and read again, with the same name, seed
- * and number of points. */
+/* Fuzz target: results of comparisons. Name, seed and number of points of accepted results must be equal after writing
+ * and reading. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static void write_and_read(const ch_model_result *model, ch_arena *arena) {
   ch_model_result again;
   ch_error error = {0};
   json_t *object = ch_model_result_to_json(model);
-  if (!object) return; /* a number that JSON has none for */
+  if (!object) return; /* a number that JSON cannot have */
   if (ch_model_result_from_json(object, "again", arena, &again, &error) != CH_OK) abort();
   if (again.curve_points != model->curve_points || again.seed != model->seed ||
       strcmp(again.name, model->name) != 0)

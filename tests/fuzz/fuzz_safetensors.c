@@ -1,5 +1,5 @@
-/* Fuzz target: safetensors. In an accepted file, tensors must be inside the file, without overlap, and
- * readable to the last byte. */
+/* Fuzz target: safetensors. Tensors of an accepted file must be inside the file, without overlap, and readable to the
+ * last byte. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* Fuzz target: requests to the server. The first byte chooses the route, the rest is the body. The steps of
- * the server's threads run one after another: the worker reads the body, the engine writes, then the worker
- * answers or the stream is read. */
+/* Fuzz target: requests to the server. The first byte chooses the route, the rest is the body. The steps of the
+ * server's threads run one after the other: the worker reads the body, the engine generates, then the worker answers or
+ * the stream is read. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Clients that request more choices disconnect at once: an input must run quickly, and a stream is read only
-   after everything is written. */
+/* Clients that request more than MOST_CHOICES disconnect at once, because inputs must run quickly, and because streams
+   are read only after everything is generated. */
 enum { CONTEXT = 20, PLACES = 4, MOST_CHOICES = 6 };
 
 static const char chat_template[] =
@@ -91,7 +91,7 @@ static void read_stream(ch_exchange *exchange) {
   exchange->events = NULL;
 }
 
-/* Runs the engine until everything is written. */
+/* Runs the engine until everything is generated. */
 static void run_engine(ch_exchange *exchange) {
   const ch_text_job *job = exchange->job;
   need(ch_engine_sequences(job) <= CH_MOST_CHOICES, "there are too many choices");
@@ -104,7 +104,7 @@ static void run_engine(ch_exchange *exchange) {
   ch_engine_run(&server);
   server.engine.active = NULL;
   server.engine.active_count = server.engine.active_capacity = 0;
-  server.engine.inbox_count = 0; /* at its end it does not count who left */
+  server.engine.inbox_count = 0; /* an engine that quits does not count requests that left */
 }
 
 static void request(const ch_route *route, const char *body, size_t size) {

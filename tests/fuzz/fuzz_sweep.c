@@ -7,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { MOST_POINTS = 24 }; /* more are slow to fit, not wrong */
+enum { MOST_POINTS = 24 }; /* fits of more points are slow */
 
 static void judge(ch_sweep_result *run, ch_arena *arena) {
   ch_sweep_choice choice = {.name = run->name};

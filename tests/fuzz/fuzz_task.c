@@ -1,4 +1,4 @@
-/* Fuzz target: a task's description, a NUL, and a file of items. Without a NUL, the input is a file of items
+/* Fuzz target: tasks. The input is a task's description, a NUL, and a file of items, or without a NUL, a file of items
  * for a built-in task. */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -21,7 +21,7 @@ static ch_status open_task(const uint8_t *data, size_t size, const uint8_t *end,
                                                                : CH_ERROR_ARGUMENT;
 }
 
-/* Filters the answer in a text and scores it against the right answers. */
+/* Filters the answer in a text, and scores it against the right answers. */
 static void judge(const ch_task *task, const json_t *item, const ch_question *q) {
   ch_template_scope scope = {0};
   for (int f = 0; f < task->answers.filter_count; f++) {
@@ -51,7 +51,7 @@ static void ask(const ch_task *task, const char *path, bool examples) {
         if (task->output == CH_TASK_GENERATE) judge(task, items.data[i].fields, &questions[i]);
       }
     } else if (!*error.message || strchr(error.message, '\n')) {
-      abort(); /* no sentence */
+      abort(); /* the message is not one line */
     }
   }
   ch_items_free(&items);

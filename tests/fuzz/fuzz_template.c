@@ -1,5 +1,5 @@
-/* Fuzz target: a template, a NUL, and the JSON of one item that fills it. Without a NUL, the item is
- * fixed. */
+/* Fuzz target: templates. The input is a template, a NUL, and the JSON of the item that fills it. Without a NUL, the
+ * item is fixed. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static const char item_text[] =
     "{\"t\": \" a caf\\u00e9 \", \"q\": 1, \"list\": [\"x\", \"y\"], \"deep\": {\"a\": {\"b\": [5]}}}";
 
-/* Checks that filling twice gives the same, and that errors have a one-line message. */
+/* Fills a template twice. The texts must be equal, and errors must have a one-line message. */
 static void fill(const ch_template *template, json_t *item) {
   ch_template_scope scope = {.fields = item};
   json_t *values[2];

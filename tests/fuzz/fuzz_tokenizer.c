@@ -1,5 +1,5 @@
-/* Fuzz target: tokenizers and token files. The first byte gives the format of the rest: 'j' a tokenizer.json,
- * 'b' a tokenizer.bin, 't' a token file. An accepted file must work. */
+/* Fuzz target: tokenizers and token files. The first byte is the format of the rest: 'j' for a tokenizer.json, 'b' for
+ * a tokenizer.bin, 't' for a token file. An accepted file must work. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const char sample[] = "Hello  world's\n\n12345 <|endoftext|> \xff\xe2\x96\x81 caf\xc3\xa9 e\xcc\x81 ";
 
-/* Checks that ids are in range and decode, and that decoding one by one gives the same. */
+/* Checks that ids are in range and decode, and that decoding them one by one gives the same text. */
 static void check_ids(const ch_tokenizer *tokenizer, const ch_ids *ids) {
   ch_error error = {0};
   ch_text whole = {0}, streamed = {0};

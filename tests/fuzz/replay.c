@@ -1,5 +1,4 @@
-/* Passes every file of the directories on the command line to a fuzz target once, so that bugs found before
- * stay fixed. */
+/* Passes every file of the directories on the command line to a fuzz target once, to detect bugs that return. */
 #define _POSIX_C_SOURCE 200809L
 #include <dirent.h>
 #include <stdint.h>
@@ -18,7 +17,7 @@ static int replay_file(const char *path) {
     fprintf(stderr, "%s\n", error.message);
     return 1;
   }
-  /* An exact copy on the heap: reading past its end is seen by the sanitizers. */
+  /* In a copy on the heap, sanitizers see reads after its end. */
   uint8_t *copy = malloc(map.size ? map.size : 1);
   if (copy && map.size) memcpy(copy, map.data, map.size);
   if (copy) LLVMFuzzerTestOneInput(copy, map.size);

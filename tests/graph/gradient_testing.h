@@ -1,5 +1,5 @@
-/* Shared by tests of gradients: they compare the backward pass with central differences in double. A test
- * lists its cases and runs the two tests at the end of this file. */
+/* Helpers of the gradient tests, which compare the backward pass with central differences in double. A test lists its
+ * cases and runs the two tests at the end of this file. */
 #ifndef GRADIENT_TESTING_H
 #define GRADIENT_TESTING_H
 
@@ -20,11 +20,11 @@
 
 enum { MAX_LEAVES = 20, SEQUENCES = 2, LENGTH = 5, ROWS = SEQUENCES * LENGTH, VOCABULARY = 7 };
 
-/* Parameters of these shapes, composed into a root. Leaves of rank 2 with ROWS rows serve as activations. */
+/* A graph over parameters (leaves). Leaves of rank 2 with ROWS rows are used as activations. */
 typedef struct gradient_case {
   const char *name;
   int leaves;
-  int64_t shape[MAX_LEAVES][3]; /* second 0: a vector; third 0: a matrix */
+  int64_t shape[MAX_LEAVES][3]; /* dimensions of each leaf: one, two or three, then zeros */
   ch_node *(*build)(ch_graph *graph, ch_node *const *p);
 } gradient_case;
 
@@ -55,7 +55,7 @@ static inline void plan_case(bench *b, bool backward, bool recompute, bool accum
     fail_msg("%s: %s", b->c->name, error.message);
   assert_int_equal(ch_workspace_reserve(&b->workspace, &ch_host_memory, ch_plan_bytes(b->plan), &error),
                    CH_OK);
-  memset(b->workspace.data, 0xff, b->workspace.bytes); /* NaN shows reads of memory that nobody wrote */
+  memset(b->workspace.data, 0xff, b->workspace.bytes); /* NaN shows reads of unwritten memory */
 }
 
 static inline const double *run_part(bench *b, bool accumulate, bool follows, bool more) {
@@ -129,8 +129,8 @@ static inline void fill(bench *b, const gradient_case *c) {
   }
 }
 
-/* Checks that three micro-batches of one step give three times the gradient, although what parameters alone
-   determine is computed once. */
+/* Checks that three micro-batches of one step give three times the gradient, although values that depend only on
+   parameters are computed once. */
 static inline void compare_with_accumulation(bench *b, bool recompute, double *const *once) {
   plan_case(b, true, recompute, true);
   for (int i = 0; i < b->c->leaves; i++) memset(b->gradients[i], 0xff, ch_tensor_bytes(&b->params[i]));
@@ -182,7 +182,7 @@ static inline void check(const gradient_case *c, bool recompute) {
   }
 }
 
-/* The state of the tests, from cmocka_unit_test_prestate. */
+/* The cases of a program, passed as the state of its tests (cmocka_unit_test_prestate). */
 typedef struct gradient_cases {
   const gradient_case *cases;
   size_t count;

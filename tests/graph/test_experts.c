@@ -1,4 +1,4 @@
-/* Tests routing to experts: choices, weights, loads and the balance loss, against sums computed here. */
+/* Tests mixtures of experts: choices, weights, loads and the balance loss, against plain loops. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,10 +16,10 @@
 enum { SEQUENCES = 3, LENGTH = 7, ROWS = SEQUENCES * LENGTH, EXPERTS = 5, WIDTH = 6, HIDDEN = 4 };
 enum { X, LOGITS, BIAS, MATRICES, LEAVES = MATRICES + 3 * EXPERTS };
 
-/* A graph of one mixture of experts over leaves, with everything a run needs. */
+/* A graph of one mixture of experts, and the inputs and outputs of its runs. */
 typedef struct mixture {
   double x[ROWS * WIDTH], logits[ROWS * EXPERTS], bias[EXPERTS], matrix[3 * EXPERTS][HIDDEN * WIDTH];
-  double gradient_of[LEAVES][ROWS * WIDTH]; /* as large as the largest leaf */
+  double gradient_of[LEAVES][ROWS * WIDTH]; /* gradient of each leaf; ROWS * WIDTH is the largest */
   void *gradients[LEAVES];
   ch_tensor params[LEAVES];
   ch_plan *plan;
@@ -101,7 +101,7 @@ static void release(mixture *m) {
   ch_workspace_free(&m->workspace);
 }
 
-/* --- worked out by hand ------------------------------------------------------------------------------------- */
+/* --- expected values ---------------------------------------------------------------------------------------- */
 
 static void softmax(const double *logits, double p[EXPERTS]) {
   double sum = 0;
@@ -109,7 +109,7 @@ static void softmax(const double *logits, double p[EXPERTS]) {
   for (int e = 0; e < EXPERTS; e++) p[e] /= sum;
 }
 
-/* Returns true if e is among the `active` best of a row, that is, if fewer are better. */
+/* Returns true if expert e is among the `active` best of a row. */
 static bool is_chosen(const mixture *m, const spec *s, int row, int e) {
   double p[EXPERTS];
   int64_t better = 0;
@@ -184,7 +184,7 @@ static void a_bias_moves_the_choice_and_nothing_else(void **state) {
   const spec s = {1, false, true, false, 0};
   fill(&m);
   plan(&m, s);
-  m.bias[3] = 2; /* above any probability: everybody goes to expert 3, with its own probability */
+  m.bias[3] = 2; /* above any probability: every row chooses expert 3, weighted by its probability */
   const double *value = run(&m, true);
   double p[EXPERTS], y[WIDTH];
   for (int row = 0; row < ROWS; row++) {
@@ -205,12 +205,12 @@ static void loads_are_counted_in_the_layers_row_and_add_up(void **state) {
   m.routing.load = m.load;
   run(&m, true);
   run(&m, true);
-  run(&m, false); /* not requested */
+  run(&m, false); /* without routing, loads are not counted */
   for (int e = 0; e < EXPERTS; e++) {
     int64_t count = 0;
     for (int row = 0; row < ROWS; row++) count += is_chosen(&m, &s, row, e);
     assert_int_equal(m.load[EXPERTS + e], 2 * count);
-    assert_int_equal(m.load[e], 0); /* the graph's layer is 1 */
+    assert_int_equal(m.load[e], 0); /* layer 0; the graph is of layer 1 */
   }
   release(&m);
 }
@@ -235,7 +235,7 @@ static void what_fills_sequences_up_is_no_load(void **state) {
 
 static void the_balance_loss_joins_gradients_where_asked_and_only_there(void **state) {
   (void)state;
-  static const int64_t text[SEQUENCES] = {LENGTH, 3, 1}; /* tokens that count; the others fill sequences up */
+  static const int64_t text[SEQUENCES] = {LENGTH, 3, 1}; /* tokens of each sequence, without padding */
   for (int c = 0; c < 4; c++) {
     static mixture m;
     const spec s = {2, c % 2, false, true, 0.3};
@@ -280,7 +280,7 @@ static void an_expert_that_nobody_chose_has_a_gradient_of_zero(void **state) {
   release(&m);
 }
 
-/* Decoding relies on this: the matrices may be in a file whose pages are slow to load. */
+/* Decoding relies on this, because the matrices may be in a file whose pages are slow to load. */
 static void an_expert_that_nobody_chose_is_not_read(void **state) {
   (void)state;
   static mixture m;

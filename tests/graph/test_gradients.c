@@ -1,5 +1,4 @@
-/* Tests operations on rows, losses, sums of atoms, and several compositions: backward against central
- * differences. */
+/* Tests the gradients of operations on rows, losses, sums of atoms, and several compositions. */
 #include "graph/gradient_testing.h"
 
 static ch_node *build_linear(ch_graph *g, ch_node *const *p) {
@@ -26,7 +25,7 @@ static ch_node *build_relu_squared(ch_graph *g, ch_node *const *p) {
   return ch_op_mul(g, ch_op_relu_squared(g, p[0]), p[0]);
 }
 
-/* Uses one value as both inputs of an operation and in two more: its gradients must add up. */
+/* Uses one value as both inputs of an operation, and in two more operations. */
 static ch_node *build_fan_out(ch_graph *g, ch_node *const *p) {
   ch_node *x = ch_op_gelu(g, p[0]);
   ch_node *y = ch_op_add(g, x, x);
@@ -90,7 +89,7 @@ static ch_node *build_lm_loss(ch_graph *g, ch_node *const *p) {
   return ch_op_lm_loss(g, p[0], p[1], ch_graph_input(g, CH_INPUT_TARGETS), 0);
 }
 
-/* Uses the loss in another operation: its forward pass can no longer be left to the backward pass. */
+/* Uses the loss in another operation, so that its forward pass cannot be left to the backward pass. */
 static ch_node *build_lm_loss_inside(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, build_lm_loss(g, p));
 }
@@ -113,8 +112,7 @@ static ch_node *build_scale(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, ch_op_scale(g, p[0], -0.7));
 }
 
-/* Two layers share three atoms. One takes its coefficients from a row of a matrix, the other from a
-   vector. */
+/* Two layers share three atoms. The coefficients of the first are a row of a matrix, those of the second a vector. */
 static ch_node *build_atoms(ch_graph *g, ch_node *const *p) {
   ch_node *first = ch_op_combine_atoms(g, p[1], p[2], 1), *second = ch_op_combine_atoms(g, p[1], p[3], 0);
   return ch_op_linear(g, ch_op_gelu(g, ch_op_linear(g, p[0], first, NULL)), second, NULL);
@@ -130,14 +128,14 @@ static ch_node *build_matrix_product(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, ch_op_linear(g, p[0], ch_op_matrix_product(g, p[1], p[2]), NULL));
 }
 
-/* An operation that is built twice is one node, and its gradient counts twice. */
+/* Builds one operation twice. It is one node, and its gradient counts twice. */
 static ch_node *build_made_twice(ch_graph *g, ch_node *const *p) {
   ch_node *once = ch_op_linear(g, p[0], p[1], NULL), *twice = ch_op_linear(g, p[0], p[1], NULL);
   if (once != twice) return NULL;
   return ch_op_swiglu(g, once, twice);
 }
 
-/* Builds a small block: norms, a shared weight used twice, residuals, SwiGLU. */
+/* Builds two layers of norms, SwiGLU and residuals with the same weights. */
 static ch_node *build_block(ch_graph *g, ch_node *const *p) {
   ch_node *x = p[0];
   for (int i = 0; i < 2; i++) {
@@ -194,7 +192,7 @@ static const gradient_case cases[] = {
 
 static gradient_cases all = {cases, sizeof cases / sizeof *cases};
 
-/* Tests a value of the graph that does not depend on any parameter. */
+/* Computes the `count` elements of a root that does not depend on any parameter. */
 static void run_inputs(ch_graph *graph, ch_node *root, const void *const *inputs, int64_t count,
                        double *value) {
   ch_plan *plan;
@@ -214,16 +212,16 @@ static void run_inputs(ch_graph *graph, ch_node *root, const void *const *inputs
 
 static void patches_are_rows_by_channel_and_line(void **state) {
   (void)state;
-  /* Pixel values say where they are: image, channel, line, column. */
+  /* The digits of a pixel's value are its image, channel, line and column. */
   float pixels[2 * 2 * 4 * 4];
   for (int i = 0; i < 64; i++) pixels[i] = (float)(i / 32 * 1000 + i / 16 % 2 * 100 + i / 4 % 4 * 10 + i % 4);
   const void *inputs[CH_INPUT_COUNT] = {[CH_INPUT_PIXELS] = pixels};
   double rows[8 * 8];
   ch_graph *graph = ch_graph_create(CH_F64, 2, 5);
   run_inputs(graph, ch_op_patches(graph, ch_graph_pixels(graph, 2, 4), 2), inputs, 64, rows);
-  static const double second[] = {2, 3, 12, 13, 102, 103, 112, 113}; /* of image 0: right of the first */
-  static const double sixth[] = {1002, 1003, 1012, 1013,
-                                 1102, 1103, 1112, 1113}; /* the same place of image 1 */
+  /* patch 1 of image 0, and patches 1 and 3 of image 1 */
+  static const double second[] = {2, 3, 12, 13, 102, 103, 112, 113};
+  static const double sixth[] = {1002, 1003, 1012, 1013, 1102, 1103, 1112, 1113};
   static const double last[] = {1022, 1023, 1032, 1033, 1122, 1123, 1132, 1133};
   assert_memory_equal(rows + 8, second, sizeof second);
   assert_memory_equal(rows + 5 * 8, sixth, sizeof sixth);

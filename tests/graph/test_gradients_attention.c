@@ -1,4 +1,4 @@
-/* Tests the operations of attention and of layers that replace it: backward against central differences. */
+/* Tests the gradients of the operations of attention and of layers with a state of constant size. */
 #include "graph/gradient_testing.h"
 
 static const double frequencies[] = {1, 0.3, 0.07};
@@ -46,7 +46,7 @@ static ch_node *build_attend_documents(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, attend(g, p, true, NULL, true));
 }
 
-/* Uses a window, its sinks, and sink logits, in documents. */
+/* Uses windows: with sink logits, and with sinks in documents. */
 static ch_node *build_attend_window(ch_graph *g, ch_node *const *p) {
   ch_attend_spec spec = {
       .heads = 4, .kv_heads = 2, .key_dim = 3, .value_dim = 5, .scale = 0.6, .causal = true, .window = 2};
@@ -57,7 +57,7 @@ static ch_node *build_attend_window(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, ch_op_add(g, alone, ch_op_gelu(g, inside)));
 }
 
-/* Uses soft caps that scores come close to, with a bias added after them. */
+/* Uses soft caps near the scores, with ALiBi added after them. */
 static ch_node *build_attend_capped(ch_graph *g, ch_node *const *p) {
   static const double slopes[] = {0.5, 0.25, 0.125, 0.0625};
   ch_attend_spec spec = {.heads = 4,
@@ -75,7 +75,7 @@ static ch_node *build_attend_encoder(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, attend(g, p, false, NULL, false));
 }
 
-/* Uses queries and values that are slices of wider nodes, and keys among the values. */
+/* Uses queries, keys and values that are slices of wider nodes. Keys and values are in one node. */
 static ch_node *build_attend_apart(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, ch_op_attend(g, p[0], p[1], p[1], NULL, NULL,
                                     &(ch_attend_spec){.heads = 4,
@@ -89,7 +89,7 @@ static ch_node *build_attend_apart(ch_graph *g, ch_node *const *p) {
                                                       .causal = true}));
 }
 
-/* Uses values that are the beginnings of their keys, in one node that has another use too. */
+/* Uses values that are the first elements of their keys. */
 static ch_node *build_attend_shared(ch_graph *g, ch_node *const *p) {
   ch_node *attended = ch_op_attend(g, p[0], p[1], p[1], NULL, NULL,
                                    &(ch_attend_spec){.heads = 4,
@@ -102,7 +102,7 @@ static ch_node *build_attend_shared(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, ch_op_add(g, ch_op_gelu(g, attended), p[2]));
 }
 
-/* Uses two operations, each on its own heads of the same queries. */
+/* Uses two operations, each on its own heads of one node of queries. */
 static ch_node *build_attend_pairs(ch_graph *g, ch_node *const *p) {
   ch_node *half[2];
   for (int i = 0; i < 2; i++)
@@ -155,7 +155,7 @@ static ch_node *build_exclude(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, ch_op_exclude(g, ch_op_gelu(g, p[0]), p[1], 4));
 }
 
-/* Uses values that are contexts too, and a context with another use. */
+/* Uses one node as the values and, multiplied, as the contexts, and adds it to the result. */
 static ch_node *build_exclude_itself(ch_graph *g, ch_node *const *p) {
   ch_node *x = ch_op_gelu(g, p[0]);
   return ch_op_add(g, ch_op_exclude(g, ch_op_mul(g, x, p[1]), x, 2), x);
@@ -228,8 +228,7 @@ static ch_node *build_slice_heads(ch_graph *g, ch_node *const *p) {
   return ch_op_swiglu(g, first, ch_op_slice_heads(g, p[0], 2, (ch_head_slice){4, 1, 3}));
 }
 
-/* Passes two heads of 3, each through its own [4, 3], and back to heads of 3 through the transposes of
-   another matrix. */
+/* Multiplies two heads of 3 by their own matrices [4, 3], and the results by the transposes of other matrices. */
 static ch_node *build_head_product(ch_graph *g, ch_node *const *p) {
   ch_node *up = ch_op_head_product(g, p[0], p[1], (ch_head_rows){2, 4, 0, 4, false});
   return ch_op_gelu(g, ch_op_head_product(g, up, p[2], (ch_head_rows){2, 4, 0, 4, true}));
@@ -266,8 +265,7 @@ static ch_node *build_decay(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, ch_op_decay(g, ch_op_gelu(g, p[0]), p[1], p[2]));
 }
 
-/* Uses two key heads of 3 and four value heads of 2. All five operands come from other nodes, and decays are
-   below zero. */
+/* Uses two key heads of 3 and four value heads of 2. All five operands are computed. Decays are below zero. */
 static ch_node *delta_rule(ch_graph *g, ch_node *const *p, ch_node *documents) {
   ch_node *q = ch_op_gelu(g, p[0]);
   const ch_delta_operands operands = {.q = q,

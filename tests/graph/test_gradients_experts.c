@@ -1,7 +1,7 @@
-/* Tests experts and their choices: backward against central differences. */
+/* Tests the gradients of experts and of their weights. */
 #include "graph/gradient_testing.h"
 
-/* Takes x, router logits, then gate, up and down of three experts, of which each row uses `active`. */
+/* Builds three experts, of which each row uses `active`. p has x, router logits, then gate, up and down matrices. */
 static ch_node *experts(ch_graph *g, ch_node *const *p, int64_t active, bool renormalise, bool sigmoid) {
   ch_node *chosen =
       ch_op_choose_experts(g, p[1], NULL, &(ch_choice_spec){.active = active, .sigmoid = sigmoid}, 0);
@@ -12,7 +12,7 @@ static ch_node *experts(ch_graph *g, ch_node *const *p, int64_t active, bool ren
                        &(ch_expert_weights){.experts = 3, .gate = p + 2, .up = p + 5, .down = p + 8}));
 }
 
-/* Adds a bias to each matrix, and clamps that some values reach. */
+/* Uses biases, and clamps that some values reach. */
 static ch_node *build_experts_clamped(ch_graph *g, ch_node *const *p) {
   const ch_swiglu_clamps clamps = {1.3, 0.7};
   const ch_expert_weights weights = {.experts = 3,
@@ -52,8 +52,8 @@ static ch_node *build_one_expert(ch_graph *g, ch_node *const *p) {
   return experts(g, p, 1, false, false);
 }
 
-/* Uses twelve experts with the same matrices, after a value that is used elsewhere too. A node then has more
-   inputs than a word has bits, and each adds to what the previous one left. */
+/* Uses twelve experts with the same matrices, so that a node has more than 32 inputs and gradients accumulate in each
+   matrix. x is used elsewhere too. */
 static ch_node *build_experts_alike(ch_graph *g, ch_node *const *p) {
   ch_node *gate[12], *up[12], *down[12];
   for (int e = 0; e < 12; e++) gate[e] = p[2], up[e] = p[3], down[e] = p[4];

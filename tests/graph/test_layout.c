@@ -1,5 +1,5 @@
-/* Tests that buffers placed by lifetime never overlap while both are live, and that their space is reused
- * when possible. */
+/* Tests the placement of buffers by lifetime: buffers that are live at the same time do not overlap, and space is
+ * reused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

@@ -14,14 +14,14 @@
 #include "graph/plan.h"
 #include "team_testing.h"
 
-/* There are enough rows for large products. The vocabulary's logits come in two chunks and a remainder. */
+/* ROWS is enough for large products. The logits of VOCABULARY are computed in two chunks and a remainder. */
 enum { ROWS = 600, WIDTH = 21, HIDDEN = 34, VOCABULARY = 70001, LEAVES = 6, SHORT_ROWS = 45 };
 enum { EMBEDDED, NORM, GATE, UP, DOWN, BIAS };
 
 static ch_error error;
 
 typedef struct leaf {
-  int64_t rows, columns; /* columns 0: a vector */
+  int64_t rows, columns; /* shape; columns = 0: a vector */
 } leaf;
 
 typedef ch_node *(*builder)(ch_graph *graph, ch_node *const *p);
@@ -41,7 +41,7 @@ static double at(const ch_tensor *tensor, const void *data, int64_t i) {
   return tensor->dtype == CH_F64 ? ((const double *)data)[i] : (double)((const float *)data)[i];
 }
 
-/* Fills in numbers that BF16 holds exactly, if they are to be exact. */
+/* Fills the leaves with random values, which BF16 holds exactly if `exact`. */
 static void fill(lab *l, bool exact) {
   ch_random random;
   ch_random_seed(&random, 5, 0);
@@ -81,7 +81,7 @@ static void run(lab *l, ch_dtype compute, bool recompute, bool accumulation) {
     fail_msg("%s", error.message);
   assert_int_equal(ch_gemm_create(l->kernels, all_threads(), &gemm, &error), CH_OK);
   assert_int_equal(ch_workspace_reserve(&workspace, &ch_host_memory, ch_plan_bytes(plan), &error), CH_OK);
-  memset(workspace.data, 0xff, workspace.bytes); /* NaN shows reads of memory that nobody wrote */
+  memset(workspace.data, 0xff, workspace.bytes); /* NaN shows reads of unwritten memory */
   ch_run call = {.kernels = l->kernels,
                  .team = all_threads(),
                  .gemm = gemm,
@@ -112,7 +112,7 @@ static void forget(lab *l) {
   free(l->value);
 }
 
-/* Returns the distance of `got` from `expected` as a share of its norm. */
+/* Returns the distance from `got` to `expected`, divided by the norm of `expected`. */
 static double distance(const ch_tensor *a, const void *got, const ch_tensor *b, const void *expected) {
   double far = 0, size = 0;
   for (int64_t i = 0; i < ch_tensor_count(a); i++) {
@@ -129,7 +129,7 @@ static ch_node *build_linear(ch_graph *g, ch_node *const *p) {
   return ch_op_linear(g, p[0], p[1], p[2]);
 }
 
-/* Three heads per row pass through one matrix, so the product has three times the rows. */
+/* Three heads per row pass through one matrix, so the product has three times as many rows. */
 static const leaf linear_leaves[LEAVES] = {{SHORT_ROWS, 3 * WIDTH}, {HIDDEN, WIDTH}, {HIDDEN, 0}};
 
 static void what_bf16_holds_is_multiplied_without_an_error(void **state) {
@@ -165,7 +165,7 @@ static ch_node *build_network(ch_graph *g, ch_node *const *p) {
 static const leaf network_leaves[LEAVES] = {{ROWS, WIDTH},   {WIDTH, 0},      {HIDDEN, WIDTH},
                                             {HIDDEN, WIDTH}, {WIDTH, HIDDEN}, {WIDTH, 0}};
 
-/* If the head is tied to the input, it has as many words as rows. */
+/* Compares a network in BF16 with the network in double. The tied embedding has ROWS words. */
 static void check_network(bool recompute, bool accumulation, lab *rounded) {
   lab exact = {.kernels = ch_kernels_for(CH_F64, CH_ISA_PLAIN),
                .leaves = network_leaves,
@@ -183,7 +183,7 @@ static void check_network(bool recompute, bool accumulation, lab *rounded) {
     far += fabs(rounded->value[i] - exact.value[i]);
     size += fabs(exact.value[i]);
   }
-  assert_true(far / size > 1e-6); /* something was rounded */
+  assert_true(far / size > 1e-6); /* values were rounded */
   assert_true(far / size < 0.004);
   for (int i = 0; i < LEAVES; i++) {
     double share = distance(&rounded->params[i], rounded->gradients[i], &exact.params[i], exact.gradients[i]);

@@ -1,5 +1,4 @@
-/* Tests that products with the same left factor run as one step: which products do, and that every value is
- * right. */
+/* Tests that products with one left factor run as one step, and that their values are right. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +14,7 @@
 enum { MOST_ROWS = 40, IN = 5, OUT = 6, PARAMS = 6, MOST_SEEN = 32 };
 enum { X, FIRST, SECOND, THIRD, LATE, BIAS };
 
-/* Returns whole numbers, which every type holds exactly and whose sums do not depend on the order. */
+/* Returns small integers, which every type holds exactly and whose sums do not depend on the order. */
 static float number(int param, int64_t i) {
   return (float)((i * 7 + param * 3) % 5 - 2);
 }
@@ -39,7 +38,7 @@ static int place_of(const seen *s, const ch_node *node) {
   int found = -1;
   for (int i = 0; i < s->count; i++)
     if (s->node[i] == node) {
-      assert_int_equal(found, -1); /* run once */
+      assert_int_equal(found, -1); /* each node runs once */
       found = i;
     }
   assert_true(found >= 0);
@@ -65,8 +64,7 @@ static void add_param(lab *l, int param, ch_dtype dtype, int rank, int64_t rows,
   kernels->convert_to(all_threads(), count, values, dtype, l->params[param].data);
 }
 
-/* Builds three products of x with other operations between them: a product with a computed matrix, and one
-   with another left factor. */
+/* Builds three products of x, and between them a product with a computed matrix and one with another left factor. */
 static ch_graph *build(lab *l) {
   ch_graph *graph = ch_graph_create(CH_F32, 1, l->rows);
   ch_node *p[PARAMS];
@@ -107,7 +105,7 @@ static void run(lab *l, ch_profile *profile) {
     fail_msg("%s", error.message);
   assert_int_equal(ch_gemm_create(kernels, all_threads(), &gemm, &error), CH_OK);
   assert_int_equal(ch_workspace_reserve(&workspace, &ch_host_memory, ch_plan_bytes(l->plan), &error), CH_OK);
-  memset(workspace.data, 0xff, workspace.bytes); /* NaN shows reads of memory that nobody wrote */
+  memset(workspace.data, 0xff, workspace.bytes); /* NaN shows reads of unwritten memory */
   ch_run call = {.kernels = kernels,
                  .team = all_threads(),
                  .gemm = gemm,
@@ -142,7 +140,7 @@ static void forget(lab *l) {
   for (int i = 0; i < PARAMS; i++) free(l->params[i].data);
 }
 
-/* Tests one row, few and many, and a second matrix of another type. */
+/* Tests one, few and many rows, and a second matrix of another type. */
 static void values_are_those_of_products_one_by_one(void **state) {
   (void)state;
   static const int64_t rows[] = {1, 3, 16, MOST_ROWS};
@@ -162,13 +160,13 @@ static void products_of_one_value_with_parameters_run_one_after_the_other(void *
   int first = place_of(&l.seen, l.first);
   assert_int_equal(place_of(&l.seen, l.second), first + 1);
   assert_int_equal(place_of(&l.seen, l.third), first + 2);
-  assert_true(place_of(&l.seen, l.made) > first + 2);  /* its matrix is not there yet */
-  assert_true(place_of(&l.seen, l.other) > first + 2); /* of another value */
+  assert_true(place_of(&l.seen, l.made) > first + 2);  /* its matrix is computed later */
+  assert_true(place_of(&l.seen, l.other) > first + 2); /* its left factor is another node */
   assert_int_equal(place_of(&l.seen, l.root), l.seen.count - 1);
   forget(&l);
 }
 
-/* A profile has a line for each product; their times are shares of one call's time. */
+/* A profile has a line for each product. Its time is a share of the step's time. */
 static void a_profile_counts_each_product(void **state) {
   (void)state;
   ch_profile profile = {.keep_events = true};

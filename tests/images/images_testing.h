@@ -1,4 +1,4 @@
-/* Shared by tests of image files: temporary directories, and files written into them. */
+/* Helpers of the tests of image files: temporary directories, and files in them. */
 #ifndef IMAGES_TESTING_H
 #define IMAGES_TESTING_H
 
@@ -22,7 +22,7 @@ static inline void must(ch_status status) {
   if (status != CH_OK) fail_msg("%s", failure.message);
 }
 
-/* Asserts that a set is refused with a one-line message that contains `words`. */
+/* Asserts that a call failed with a one-line message that contains `words`. */
 static inline void assert_refused(ch_status status, const char *words) {
   if (status == CH_OK || status != failure.status || !strstr(failure.message, words) ||
       strchr(failure.message, '\n'))
@@ -54,8 +54,8 @@ static inline void remove_directory(void) {
   assert_int_equal(system(command), 0);
 }
 
-/* Writes `count` CIFAR records: image i has label i % 10 (after a coarse one if there are two), and all its
-   pixels are (i + channel). */
+/* Returns `count` CIFAR records. Image i has label i % 10, after a coarse one if `labels` is 2, and pixels
+   i + channel. */
 static inline unsigned char *make_cifar(int count, int labels) {
   size_t record = (size_t)labels + 3072;
   unsigned char *data = malloc((size_t)count * record);
@@ -73,8 +73,7 @@ static inline void put_big_endian(unsigned char *at, uint32_t value) {
   for (int i = 0; i < 4; i++) at[i] = (unsigned char)(value >> (24 - 8 * i));
 }
 
-/* Writes an IDX file of images of size x size whose pixels all are the image's number. Returns its size in
-   bytes. */
+/* Returns an IDX file of images of size x size, in which all pixels are the image's index. *bytes receives its size. */
 static inline unsigned char *make_idx_images(int count, int size, size_t *bytes) {
   *bytes = 16 + (size_t)(count * size * size);
   unsigned char *data = malloc(*bytes);

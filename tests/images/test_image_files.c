@@ -1,4 +1,4 @@
-/* Tests single image files: which are understood, and that all others are refused. */
+/* Tests single image files: CIFAR and IDX files are read, and all others are refused. */
 #include "images_testing.h"
 
 static void cifar_records_are_read(void **state) {
@@ -20,7 +20,7 @@ static void cifar_records_are_read(void **state) {
   }
 }
 
-/* Tests a file whose size is a whole number of records of both kinds. */
+/* Tests files whose sizes are whole numbers of records of both kinds. */
 static void labels_tell_the_kinds_apart_where_sizes_do_not(void **state) {
   (void)state;
   ch_image_file file;
@@ -79,7 +79,7 @@ static void broken_idx_files_are_refused(void **state) {
                  "ends within its header of 16 bytes");
   assert_refused(ch_image_file_parse(labels, label_size, "labels", &file, &failure),
                  "does not begin with 0x00000803, as an IDX file of images");
-  images[2] = 13; /* floats */
+  images[2] = 13; /* the element type of floats */
   assert_refused(ch_image_file_parse(images, size, "images", &file, &failure),
                  "does not begin with 0x00000803");
   images[2] = 8, images[11] = 6;

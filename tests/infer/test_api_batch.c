@@ -21,7 +21,7 @@ static ch_error error;
 typedef struct page {
   char text[ROOM];
   size_t size;
-  int calls, stop_after; /* 0 = never */
+  int calls, stop_after; /* calls so far, and the call that stops the text (0 = none) */
 } page;
 
 static bool collect(const char *text, size_t size, void *user) {
@@ -122,7 +122,7 @@ static void what_a_session_held_is_forgotten(void **state) {
   assert_int_equal(ch_generate_batch(d.session, d.texts, TEXTS, &error), CH_OK);
   assert_int_equal(ch_generate_batch(fresh.session, fresh.texts, TEXTS, &error), CH_OK);
   for (int i = 0; i < TEXTS; i++) assert_string_equal(d.pages[i].text, fresh.pages[i].text);
-  /* And a second batch is like the first. */
+  /* A second batch writes the same texts. */
   for (int i = 0; i < TEXTS; i++) {
     d.pages[i] = (page){.stop_after = i == 2 ? 3 : 0};
     double temperature = d.samplers[i].temperature;
@@ -145,7 +145,7 @@ static void defaults_are_those_of_ch_generate(void **state) {
   assert_int_equal(ch_generate_batch(d.session, d.texts, 1, NULL), CH_OK);
   assert_int_equal(ch_generate(d.session, "One day", 6, NULL, collect, &d.pages[1], NULL, &error), CH_OK);
   assert_string_equal(d.pages[0].text, d.pages[1].text);
-  d.texts[0].sink = NULL; /* no text is requested */
+  d.texts[0].sink = NULL; /* no output is requested */
   assert_int_equal(ch_generate_batch(d.session, d.texts, 1, &error), CH_OK);
   assert_int_equal(d.texts[0].generated.tokens, 6);
   close_desk(&d);

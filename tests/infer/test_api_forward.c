@@ -121,8 +121,9 @@ static void gradients_are_those_of_the_loss(void **state) {
   }
   for (int v = 0; v < V; v++) {
     bool there = false, any = false;
+    /* The last token predicts nothing, so it gives its row no gradient. */
     for (int b = 0; b < B; b++)
-      for (int t = 0; t + 1 < T; t++) there = there || tokens[b][t] == v; /* the last predicts nothing */
+      for (int t = 0; t + 1 < T; t++) there = there || tokens[b][t] == v;
     for (int d = 0; d < D; d++) any = any || ((const double *)embedding->data)[v * D + d] != 0;
     assert_int_equal(any, there);
   }
@@ -190,7 +191,8 @@ static void files_are_read_and_written(void **state) {
   assert_non_null(json_object_get(header, "loss"));
   assert_non_null(json_object_get(header, "grad.lm_head.weight"));
   json_decref(header);
-  assert_int_equal(ch_forward_read(path, model, &request, &error), CH_ERROR_FORMAT); /* it has no tokens */
+  /* The file has no tokens. */
+  assert_int_equal(ch_forward_read(path, model, &request, &error), CH_ERROR_FORMAT);
   assert_non_null(strstr(error.message, "no tensor named tokens"));
   assert_int_equal(remove(path), 0);
   ch_forward_result_free(&result);

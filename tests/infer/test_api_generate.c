@@ -28,8 +28,8 @@ static int open_model(void **state) {
   (void)state;
   bool open = ch_model_open(MODEL, &model, &error) == CH_OK;
   if (!open || ch_session_create(model, NULL, &session, &error) != CH_OK) return -1;
-  return ch_session_set_end_tokens(session, NULL, 0, &error) == CH_OK ? 0
-                                                                      : -1; /* stories go on to the limit */
+  /* Without end tokens, stories reach the limit. */
+  return ch_session_set_end_tokens(session, NULL, 0, &error) == CH_OK ? 0 : -1;
 }
 
 static int close_model(void **state) {
@@ -46,7 +46,7 @@ typedef struct page {
   int32_t tokens[LENGTH + 1];
   double log_probability[LENGTH + 1];
   ch_token_probability top[LENGTH + 1][5];
-  int32_t count, top_count, stop_after; /* stop_after: the token sink's wish; 0 = none */
+  int32_t count, top_count, stop_after; /* the token sink stops after `stop_after` tokens (0 = never) */
 } page;
 
 static bool collect(const char *text, size_t size, void *user) {
@@ -110,7 +110,7 @@ static void the_text_ends_before_a_stop_string_wherever_tokens_part(void **state
       assert_int_equal(stopped.generated.end, CH_END_STRING);
       assert_int_equal(stopped.generated.stop_string, 1);
       assert_int_equal(stopped.status, CH_OK);
-      /* The session holds the prompt and all tokens up to the one that completed the string, and no more. */
+      /* The session contains the prompt and all tokens up to the one that completed the string. */
       assert_int_equal(stopped.generated.tokens, cut.count);
       assert_int_equal(ch_session_length(session),
                        stopped.generated.prompt_tokens + stopped.generated.tokens);
@@ -132,7 +132,7 @@ static void what_only_begins_a_stop_string_is_written_in_the_end(void **state) {
   ch_batch_text text = {0};
   must(write_greedy(&text, &whole));
   char stop[64];
-  strcpy(stop, whole.text + whole.size - 5); /* the last bytes, and what does not follow them */
+  strcpy(stop, whole.text + whole.size - 5); /* the last bytes and a continuation that does not come */
   strcat(stop, "~");
   const char *stops[] = {stop};
   ch_batch_text asked = {.stops = stops, .stop_count = 1};
@@ -159,7 +159,7 @@ static void of_several_stop_strings_the_one_completed_first_counts(void **state)
   must(write_greedy(&asked, &cut));
   assert_int_equal(asked.generated.stop_string, 2);
   assert_int_equal(cut.size, strstr(whole.text, longer) - whole.text);
-  /* Without a sink the text ends as well. */
+  /* A text without a sink ends there too. */
   ch_sampler greedy;
   ch_sampler_defaults(&greedy, 0);
   greedy.temperature = 0;
@@ -305,7 +305,7 @@ static void impossible_wishes_are_refused_before_anything_is_fed(void **state) {
 
 /* --- probabilities ------------------------------------------------------------------------------------------ */
 
-/* Returns a log probability by softmax in its plainest form. */
+/* Returns the log probability of a token by a plain softmax. */
 static double plain_log_probability(const float *logits, int32_t token) {
   long double sum = 0;
   for (int i = 0; i < V; i++) sum += expl((long double)logits[i] - (long double)logits[token]);
@@ -367,7 +367,7 @@ static void the_ids_of_a_text_are_kept_for_those_who_ask(void **state) {
   assert_int_equal(ids.size, COUNT);
   assert_int_equal(p.count, COUNT);
   assert_memory_equal(ids.data, p.tokens, COUNT * sizeof *p.tokens);
-  must(ch_generate_text(session, &text, &error)); /* they are appended */
+  must(ch_generate_text(session, &text, &error)); /* appends to `ids` */
   assert_int_equal(ids.size, 2 * COUNT);
   assert_memory_equal(ids.data + COUNT, p.tokens + COUNT, COUNT * sizeof *p.tokens);
   ids.size = 0;

@@ -61,7 +61,7 @@ static void logits_of_all_positions_are_those_of_feeding_one_by_one(void **state
   int32_t rows[B * N];
   for (int i = 0; i < B * N; i++) rows[i] = text[i];
   const float *logits, *one;
-  /* Behind a prefix, so that positions count from there. */
+  /* A prefix shifts the positions. */
   must(ch_session_feed(all, (const int32_t[]){text[20], text[20]}, 1, &logits, &error));
   must(ch_session_feed_all(all, rows, N, &logits, &error));
   assert_int_equal(ch_session_length(all), 1 + N);
@@ -170,7 +170,7 @@ static void a_copied_prefix_is_as_good_as_a_computed_one(void **state) {
   must(ch_session_feed(alone, &text[15], 1, &logits, &error));
   memcpy(expected, logits, sizeof expected);
   must(ch_session_feed_one(session, 2, text, 9, &logits, &error));
-  must(ch_session_feed_one(session, 0, text + 10, 12, &logits, &error)); /* what the copy replaces */
+  must(ch_session_feed_one(session, 0, text + 10, 12, &logits, &error)); /* the copy will replace it */
   must(ch_session_copy(session, 2, 0, 6, &error));
   assert_int_equal(ch_session_sequence_length(session, 0), 6);
   assert_int_equal(ch_session_sequence_length(session, 2), 9);
@@ -219,7 +219,7 @@ static void forks_diverge_like_two_sessions_bit_for_bit(void **state) {
         must(ch_session_step(both[i], 2, tokens, &logits, &error));
         assert_memory_equal(logits, expected, 2 * V * sizeof *logits);
       }
-    ch_session_free(first); /* the fork outlives what it was forked from */
+    ch_session_free(first); /* the fork outlives its origin */
     must(ch_session_step(fork, 2, text, &logits, &error));
     ch_session_free(fork);
     for (int i = 0; i < 2; i++) ch_session_free(other[i]);
@@ -230,7 +230,7 @@ static void forks_diverge_like_two_sessions_bit_for_bit(void **state) {
 /* --- progress ----------------------------------------------------------------------------------------------- */
 
 typedef struct watch {
-  int64_t calls, done, total, stop_at; /* stop_at: cancels from there on; 0 = never */
+  int64_t calls, done, total, stop_at; /* the callback cancels from `stop_at` tokens on (0 = never) */
 } watch;
 
 static bool look(int64_t done, int64_t total, void *user) {
@@ -242,8 +242,8 @@ static bool look(int64_t done, int64_t total, void *user) {
   return !w->stop_at || done < w->stop_at;
 }
 
-/* A pass reads at most 512 tokens of a prompt, so a prompt of several passes exceeds the 512 that the model
-   was made for. Sessions need more room, and rotary positions continue beyond. */
+/* A pass reads at most 512 tokens of a prompt, so a prompt of several passes exceeds the model's 512
+   positions. Sessions get more room, and rotary positions have no end. */
 enum { LONG = 1700 };
 
 static void a_long_prompt_reports_and_can_be_cancelled_and_resumed(void **state) {
@@ -266,7 +266,7 @@ static void a_long_prompt_reports_and_can_be_cancelled_and_resumed(void **state)
   assert_true(w.calls >= 1);
   must(ch_session_feed(plain, prompt, LONG, &expected, &error));
   assert_memory_equal(logits, expected, V * sizeof *logits);
-  /* A wish to stop that comes with the last pass has nothing left to stop. */
+  /* Cancelling after the last pass has no effect. */
   w = (watch){.stop_at = 1};
   must(ch_session_feed(session, prompt, 1, &logits, &error));
   ch_session_set_progress(session, NULL, NULL);
@@ -336,7 +336,7 @@ static void end_tokens_are_those_of_the_model_until_they_are_set(void **state) {
   assert_int_equal(ch_session_end_tokens(session, &own), count);
   assert_memory_equal(own, of_model, count * sizeof *own);
 
-  /* The ninth token that the model writes becomes an end. */
+  /* The ninth token of the text becomes an end token. */
   static const int32_t greedy[] = {208, 183, 209, 210, 2, 990, 1726, 1061, 178};
   ch_sampler sampler;
   ch_sampler_defaults(&sampler, 0);

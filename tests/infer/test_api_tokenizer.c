@@ -67,7 +67,7 @@ static void a_text_becomes_the_ids_of_the_reference(void **state) {
   ch_tokenizer_free(NULL);
 }
 
-/* This tokenizer adds a space before a text that begins, and none before a continuation. */
+/* This tokenizer adds a space before the beginning of a text and none before a continuation. */
 static void where_a_text_stands_decides_what_is_put_around_it(void **state) {
   (void)state;
   ch_tokenizer *tokenizer = opened(MODEL);
@@ -224,7 +224,7 @@ static void a_tokenizer_is_trained_on_a_text(void **state) {
   assert_int_equal(ch_tokenizer_find(tokenizer, "xyxy", 4), CH_TOKENIZER_LEAST_VOCABULARY + 1);
   ch_tokenizer_free(tokenizer);
 
-  must(ch_tokenizer_train(f.text, f.out, NULL, NULL, &error)); /* until no pair occurs twice */
+  must(ch_tokenizer_train(f.text, f.out, NULL, NULL, &error)); /* merges until no pair occurs twice */
   tokenizer = opened(f.out);
   assert_int_equal(ch_tokenizer_vocab_size(tokenizer), CH_TOKENIZER_LEAST_VOCABULARY + 3);
   ch_tokenizer_free(tokenizer);

@@ -71,8 +71,8 @@ static void bytes_that_are_no_character_are_released_at_the_end(void **state) {
   ch_text_stream *stream;
   const char *piece;
   size_t size;
-  int32_t stop,
-      half = ch_tokenizer_find(tokenizer, "\xc3\x83", 2); /* the letter that encodes the byte 0xc3 */
+  /* The letter of the vocabulary that stands for the byte 0xc3. */
+  int32_t stop, half = ch_tokenizer_find(tokenizer, "\xc3\x83", 2);
   assert_true(half >= 0);
   assert_int_equal(ch_text_stream_new(tokenizer, NULL, 0, 0, &stream, NULL), CH_OK);
   assert_int_equal(ch_text_stream_put(stream, half, &piece, &size, &stop, NULL), CH_OK);
@@ -90,9 +90,9 @@ static void stop_strings_are_held_back(void **state) {
   static const char *const stops[] = {"zzz", "xyx"};
   char got[256];
   assert_int_equal(stream_of("axyzxyxq", stops, 2, got), 1);
-  assert_string_equal(got, "a|||xy|z|||||"); /* "xy", then "z", might have begun one */
+  assert_string_equal(got, "a|||xy|z|||||"); /* "xy", then "z", might have begun a stop string */
   assert_int_equal(stream_of("axy", stops, 2, got), -1);
-  assert_string_equal(got, "a|||xy|"); /* and did not */
+  assert_string_equal(got, "a|||xy|"); /* the end of the text releases "xy" */
 }
 
 static void streams_refuse_stop_strings_without_bytes(void **state) {
@@ -180,7 +180,7 @@ static void messages_become_a_prompt(void **state) {
   size_t ends = 0;
   assert_int_equal(ch_chat_encode(chat, &request, &ids, NULL), CH_OK);
   for (size_t i = 0; i < ids.size; i++) ends += ids.data[i] == 0;
-  assert_int_equal(ends, 2); /* those of the template, not the one that the message spells out */
+  assert_int_equal(ends, 2); /* those of the template; the message's is plain text */
   ch_ids_free(&ids);
   ch_chat_free(chat);
 }

@@ -1,4 +1,4 @@
-/* Tests writing text: the greedy ids of transformers, whole characters, ends, continuation, determinism. */
+/* Tests generating text: the greedy ids of transformers, whole characters, ends, continuation, determinism. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -18,10 +18,10 @@
 #define TRAINED TEST_DATA "/TinyStories-656K"
 enum { MOST = 512 };
 
-/* A model ready to write, and its output. */
+/* A model with a session, and its output. */
 typedef struct desk {
   ch_model *model;
-  ch_tokenizer *tokenizer; /* or NULL */
+  ch_tokenizer *tokenizer; /* NULL if only ids are compared */
   ch_session *session;
   ch_sampler sampler;
   const int32_t *end_tokens;
@@ -29,9 +29,9 @@ typedef struct desk {
   ch_generation_result result;
   int32_t ids[MOST];
   int64_t count;
-  int64_t stop_after; /* tokens; 0 = never */
+  int64_t stop_after; /* tokens after which the sink stops the text (0 = never) */
   ch_text text;
-  bool broken; /* a piece was not valid UTF-8 */
+  bool broken; /* true if a piece was not valid UTF-8 */
 } desk;
 
 static bool take(const char *text, size_t size, void *user) {
@@ -181,7 +181,7 @@ static int64_t encode(const desk *d, const char *text, int32_t *ids) {
   return count;
 }
 
-/* At a high temperature a byte-level model writes many broken characters. The output must still be valid, and
+/* At a high temperature a byte-level model generates many broken characters. The output must still be valid and
    equal the text of the ids. */
 static void streamed_text_is_valid_and_complete(void **state) {
   (void)state;
@@ -193,7 +193,7 @@ static void streamed_text_is_valid_and_complete(void **state) {
   assert_int_equal(write_from(&d, prompt, count, 300, NULL), CH_OK);
   assert_false(d.broken);
   assert_int_equal(d.count, 300);
-  /* The text of prompt and ids together, without the prompt's own text, with broken bytes replaced. */
+  /* The expected text is that of prompt and ids without that of the prompt, with broken bytes replaced. */
   ch_text whole = {0}, start = {0}, valid = {0};
   int32_t all[2 * MOST];
   memcpy(all, prompt, (size_t)count * sizeof *all);
@@ -253,14 +253,14 @@ static void a_text_ends_where_it_should(void **state) {
   assert_int_equal(d.result.tokens, 5);
   assert_int_equal(ch_session_length(d.session), 8);
   int32_t fourth = d.ids[3];
-  /* Without a limit the context ends it, with every token written in the cache. */
+  /* Without a limit, the full context ends the text. The cache then contains every token. */
   assert_int_equal(ch_session_truncate(d.session, 0, NULL), CH_OK);
   d.count = 0;
   assert_int_equal(write_from(&d, prompt, 3, 0, &error), CH_OK);
   assert_int_equal(d.result.end, CH_END_FULL);
   assert_int_equal(d.count, 17);
   assert_int_equal(ch_session_length(d.session), 20);
-  /* An end token is not written. */
+  /* The end token is not part of the text. */
   assert_int_equal(ch_session_truncate(d.session, 0, NULL), CH_OK);
   d.count = 0;
   d.end_tokens = (int32_t[]){-5, fourth};
@@ -270,7 +270,7 @@ static void a_text_ends_where_it_should(void **state) {
   for (int64_t i = 0; i < d.count; i++) assert_int_not_equal(d.ids[i], fourth);
   assert_true(d.count <= 3);
   d.end_token_count = 0;
-  /* The sink can stop it. */
+  /* The sink can stop the text. */
   assert_int_equal(ch_session_truncate(d.session, 0, NULL), CH_OK);
   d.count = 0;
   d.stop_after = 2;
@@ -303,8 +303,7 @@ static void impossible_prompts_are_errors(void **state) {
   close_desk(&d);
 }
 
-/* Two calls of ten tokens equal one call of twenty if the second starts with the last token of the first: the
-   session holds everything that was written. */
+/* Two calls of ten tokens equal one call of twenty if the second starts with the last token of the first. */
 static void a_second_call_goes_on_from_the_first(void **state) {
   (void)state;
   const int32_t prompt[3] = {24, 105, 17};
@@ -313,7 +312,7 @@ static void a_second_call_goes_on_from_the_first(void **state) {
   open_desk(&two, TEST_DATA "/reference/qwen3", NULL, 0);
   assert_int_equal(write_from(&one, prompt, 3, 12, NULL), CH_OK);
   assert_int_equal(write_from(&two, prompt, 3, 6, NULL), CH_OK);
-  /* Feeding the seventh token oneself gives the rest. */
+  /* The caller feeds the seventh token and gets the rest. */
   assert_int_equal(write_from(&two, &one.ids[6], 1, 5, NULL), CH_OK);
   assert_int_equal(two.count, 11);
   for (int i = 0; i < 6; i++) assert_int_equal(two.ids[i], one.ids[i]);
@@ -372,7 +371,7 @@ static void end_tokens_come_from_every_file_that_names_them(void **state) {
   put_file(directory, "generation_config.json", "{\"eos_token_id\": ");
   assert_int_not_equal(ch_end_tokens(directory, &config, NULL, ids, &count, &error), CH_OK);
   assert_non_null(strstr(error.message, "generation_config.json"));
-  /* More than fit are left out, without harm. */
+  /* Ids beyond the limit are ignored. */
   put_file(directory, "generation_config.json",
            "{\"eos_token_id\": [10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27]}");
   assert_int_equal(ch_end_tokens(directory, &config, NULL, ids, &count, &error), CH_OK);

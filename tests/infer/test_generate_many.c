@@ -1,5 +1,5 @@
-/* Tests many texts in a batch: each equals, bit for bit, what it is alone, for every mechanism; shared
- * prompts, ends, stops, errors. */
+/* Tests texts in a batch: with every mechanism, each equals, bit for bit, the text that it is alone. Tests also
+ * shared prompts, ends, stops and errors. */
 #include "small_models.h"
 
 #include "count_allocations.h"
@@ -31,7 +31,7 @@ enum { MODELS = sizeof models / sizeof *models, TEXTS = 13, SEQUENCES = 5, MOST 
 typedef struct written {
   int32_t ids[MOST];
   int64_t count;
-  int64_t stop_after; /* tokens; 0 = never */
+  int64_t stop_after; /* tokens after which the sink stops the text (0 = never) */
   ch_batch_text asked;
 } written;
 
@@ -70,7 +70,8 @@ static ch_session *session_of(const ch_model *model, int64_t sequences, ch_dtype
   return session_with(model, sequences, MOST, cache, compute);
 }
 
-/* Creates texts of different lengths, seeds and settings. Some end with a token, one fills the context. */
+/* Creates texts of different lengths, seeds and settings. Some end with an end token, and one fills the
+   context. */
 static void make_texts(int32_t prompts[TEXTS][MOST], written to[TEXTS], ch_generation_text texts[TEXTS]) {
   static const int32_t end = 3;
   ch_random random;
@@ -142,7 +143,7 @@ static void texts_in_step_are_what_they_are_alone_in_16_bits(void **state) {
   }
 }
 
-/* Compares logits, not only sampled tokens, of sequences of different lengths in one step. */
+/* Compares the logits, not only the sampled tokens, of sequences of different lengths in one step. */
 static void logits_of_a_step_are_those_of_each_sequence_alone(void **state) {
   (void)state;
   enum { COUNT = 19 };
@@ -183,8 +184,8 @@ static bool are_alike(const float *a, const float *b, bool rounded) {
   return most <= 1e-5 * largest;
 }
 
-/* The sequences are long enough for threads to share a single one. How work on talking heads and on tokens of
-   one id is divided depends on the rest of the batch, so those are equal within rounding. */
+/* The sequences are long enough for threads to share a single one. The division of work on talking heads and on
+   tokens of one id depends on the rest of the batch, so those are equal only within rounding. */
 static void long_sequences_in_step_are_what_they_are_alone(void **state) {
   (void)state;
   enum { COUNT = 4, LONGEST = 620 };
@@ -236,7 +237,7 @@ static void long_sequences_in_step_are_what_they_are_alone(void **state) {
 
 /* --- memory ------------------------------------------------------------------------------------------------- */
 
-/* Counts the allocations of all texts together, with `most` tokens and a few more each. */
+/* Counts the allocations of all texts together. Each has `most` tokens or a few more. */
 static long allocations_of(ch_session *session, const ch_tokenizer *tokenizer, int64_t most,
                            int64_t *tokens) {
   static int32_t prompts[TEXTS][MOST];
@@ -255,7 +256,7 @@ static long allocations_of(ch_session *session, const ch_tokenizer *tokenizer, i
   return made;
 }
 
-/* Texts of different lengths begin and end. Their memory must not depend on their number of tokens. */
+/* Texts of different lengths begin and end. The number of allocations must not depend on their tokens. */
 static void a_token_of_texts_in_step_allocates_nothing(void **state) {
   (void)state;
   if (!COUNTS_ALLOCATIONS) {
@@ -323,7 +324,7 @@ static void a_prompt_of_several_texts_is_computed_once(void **state) {
   int64_t fed = 0;
   for (int i = 0; i < TEXTS; i++) fed += d.texts[i].asked->generated.prompt_tokens;
   assert_int_equal(fed, 20);
-  for (int i = 0; i < TEXTS; i++) { /* and what follows it is the same as without */
+  for (int i = 0; i < TEXTS; i++) { /* sharing the prompt does not change the texts */
     open_desk(&other, 1);
     must(ch_generate_tokens(other.session, NULL, &other.texts[i], &failure));
     assert_int_equal(d.written[i].count, 5 + i % 4);
@@ -368,8 +369,7 @@ static void a_text_whose_numbers_break_ends_alone(void **state) {
       ch_session_free(both[i]->session);
       both[i]->session = session_of(both[i]->model, 3, caches[c], CH_F32);
       for (int t = 0; t < 20; t++) both[i]->prompt[t] %= VOCABULARY - 1;
-      for (int t = 0; t < TEXTS; t++)
-        both[i]->texts[t].sampler.temperature = 0; /* likeliest, below the last id */
+      for (int t = 0; t < TEXTS; t++) both[i]->texts[t].sampler.temperature = 0;
     }
     static const int32_t broken[] = {1, VOCABULARY - 1, 2};
     set_first(d.model, "model.embed_tokens.weight", 24 * (VOCABULARY - 1), NAN);

@@ -1,5 +1,5 @@
 /* Tests generations as a server would use them, with crosshead/crosshead.h only. Each text is the same, bit
- * for bit, whatever else is running. */
+ * for bit, with any other requests. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ typedef struct said {
   int64_t cached;
   ch_generation_result generated;
   ch_status status;
-  int stop_after; /* tokens, or 0 */
+  int stop_after; /* tokens after which the sink stops the choice (0 = never) */
 } said;
 
 static bool note(const ch_event *event, void *user) {
@@ -125,8 +125,7 @@ typedef struct deck {
   said alone[REQUESTS], mixed[REQUESTS];
 } deck;
 
-/* Creates prompts of different lengths over several chunks, some with a common beginning, and different
-   samplers. */
+/* Creates prompts of up to several chunks with different samplers. Some share a beginning. */
 static void make_requests(deck *d, int64_t vocabulary, int64_t context) {
   uint32_t state = 7;
   memset(d, 0, sizeof *d);
@@ -173,7 +172,7 @@ static void check_model(const char *name, int64_t context) {
     for (int i = 0; i < REQUESTS; i++) {
       d.requests[i].user = &d.mixed[i];
       add(g, &d.requests[i]);
-      if (i == 5) { /* one that leaves, in the queue, while it is read or while it writes */
+      if (i == 5) { /* a request that is cancelled in the queue, during its prompt or during its text */
         ch_generation_request r = d.requests[4];
         r.user = &gone;
         cancelled = add(g, &r);
@@ -257,7 +256,7 @@ static void whole_chunks_of_an_earlier_prompt_are_reused(void **state) {
   said expected = run_one(g, r);
   assert_same(&other, &expected, "a common beginning");
   r.reuse = true;
-  r.prompt_count = 2 * CHUNK; /* one token must be read */
+  r.prompt_count = 2 * CHUNK; /* at least one token must be processed */
   said shorter = run_one(g, r);
   assert_int_equal(shorter.cached, CHUNK);
   r.echo_probabilities = true;
@@ -292,7 +291,7 @@ static void choices_are_texts_of_their_seeds(void **state) {
   }
   ch_generation_counts counts;
   ch_generation_count(g, &counts);
-  assert_int_equal(counts.prompt_tokens, 70); /* read once */
+  assert_int_equal(counts.prompt_tokens, 70); /* the prompt is processed once */
   assert_int_equal(all[0].prompt_events, 1);
   for (int i = 0; i < 7; i++) {
     ch_generation_request one = r;
@@ -351,7 +350,7 @@ static void biases_bans_and_penalties_decide_what_is_written(void **state) {
   r.bias_count = 1;
   said biased = run_one(g, r);
   for (int i = 0; i < biased.count; i++) assert_int_equal(biased.ids[i], 77);
-  assert_true(biased.log_probabilities[0] < plain.log_probabilities[0]); /* of the logits as they are */
+  assert_true(biased.log_probabilities[0] < plain.log_probabilities[0]); /* reported without the bias */
   bias.bias = -100;
   bias.token = plain.ids[0];
   said banned = run_one(g, r);

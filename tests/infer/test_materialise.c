@@ -1,5 +1,5 @@
-/* Tests other forms of models: materialised, reduced or unchanged, they have equal logits, with and without
- * the cache. */
+/* Tests that models which are materialised, reduced or unchanged have equal logits, with and without the
+ * cache. */
 #include "attention/weight_source.h"
 #include <crosshead/bench.h>
 #include "small_models.h"
@@ -49,7 +49,7 @@ static void every_form_says_the_same(void **state) {
     }
 }
 
-/* For inference, a dictionary keeps its atoms and L S numbers. */
+/* For inference, a dictionary consists of its atoms and L S coefficients. */
 static void inference_drops_what_gives_coefficients(void **state) {
   (void)state;
   ch_model *model = sharing_model(shared_models[1], CH_F32);
@@ -64,7 +64,7 @@ static void inference_drops_what_gives_coefficients(void **state) {
   ch_model_unload(model);
 }
 
-/* Atoms that are layers' matrices are not copied; sums have the type of the atoms. */
+/* Atoms that are themselves a layer's matrix are not copied. Sums of atoms have the atoms' type. */
 static void serving_takes_no_more_memory_than_it_must(void **state) {
   (void)state;
   ch_model *model = sharing_model(shared_models[4], CH_F32);
@@ -105,7 +105,7 @@ static void a_model_is_materialised_once(void **state) {
   ch_model_unload(model);
 }
 
-/* How much slower it is depends on the machine; its size does not. */
+/* The sizes are exact. The slowdown depends on the machine. */
 static void a_kept_dictionary_is_weighed_against_matrices(void **state) {
   (void)state;
   ch_model *model = sharing_model(shared_models[0], CH_F32);

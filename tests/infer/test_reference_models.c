@@ -39,7 +39,7 @@ static void open_reference(const char *directory, reference *r) {
     r->largest = fmaxf(r->largest, fabsf(x[i]));
 }
 
-/* Returns the largest difference in units of the largest logit. */
+/* Returns the largest difference divided by the largest logit. */
 static double difference(const ch_model *model, const reference *r, int64_t cached) {
   const ch_tensor *ids = &r->ids->tensor;
   ch_forward_request request = {
@@ -89,7 +89,7 @@ static void qwen3_with_qk_norm(void **state) {
   check_model(TEST_DATA "/reference/qwen3", TEST_DATA "/reference/qwen3");
 }
 
-/* Tests families that were converted to our models, each with its special feature (tests/data/README.md). */
+/* Tests imported families, each with its special feature (tests/data/README.md). */
 static void families_in_our_words(void **state) {
   (void)state;
   static const char *const names[] = {

@@ -1,5 +1,4 @@
-/* Tests sampling: the sampled distribution, the limits of top-k and top-p, ties, broken logits,
- * determinism. */
+/* Tests sampling: the distribution, the limits of top-k and top-p, ties, broken logits, determinism. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -66,8 +65,8 @@ static void make_logits(float *logits, int n, uint64_t seed, double spread) {
   for (int i = 0; i < n; i++) logits[i] = (float)(spread * ch_random_normal(&random));
 }
 
-/* Draws `draws` tokens. Returns the chi-square statistic against the reference divided by its degrees of
-   freedom; tokens with less than five expected draws are merged. */
+/* Draws `draws` tokens. Returns the chi-square statistic against the reference, divided by its degrees of
+   freedom. Tokens with less than five expected draws are merged. */
 static double chi_square(const ch_sampler *sampling, const float *logits, int n, int draws) {
   double *probability = malloc((size_t)n * sizeof *probability);
   int *count = calloc((size_t)n, sizeof *count);
@@ -123,7 +122,7 @@ static void tokens_are_drawn_with_their_probabilities(void **state) {
   }
 }
 
-/* Returns how many different tokens many draws at a high temperature give. */
+/* Returns the number of different tokens in many draws. */
 static int distinct_tokens(const ch_sampler *sampling, const float *logits, int n, int draws, bool *seen) {
   void *scratch = malloc(ch_sampling_scratch(n));
   ch_sampler sampler = seeded(sampling, 3);
@@ -148,7 +147,7 @@ static void top_k_keeps_exactly_k_and_the_lower_ids_of_ties(void **state) {
   for (int i = 0; i < N; i++) logits[i] = (float)(i % 4); /* sixteen tokens of each value */
   for (int k = 1; k <= N; k++) {
     assert_int_equal(distinct_tokens(&(ch_sampler)SETTINGS(100, k, 1), logits, N, 4000, seen), k);
-    /* Whole classes first, highest value first; of the class that is cut, the lowest ids. */
+    /* Classes of equal logits are kept whole from the highest down. The lowest ids of the last class remain. */
     for (int i = 0; i < N; i++) {
       int rank = (3 - i % 4) * 16 + i / 4;
       assert_int_equal(seen[i], rank < k);
@@ -162,18 +161,18 @@ static void top_p_keeps_the_fewest_tokens_that_reach_p(void **state) {
   enum { N = 10 };
   float logits[N] = {0};
   bool seen[N];
-  /* Ten equal tokens: p = 0.55 needs six of them, the lowest ids. */
+  /* Of ten equal tokens, p = 0.55 needs the six lowest ids. */
   assert_int_equal(distinct_tokens(&(ch_sampler)SETTINGS(1, 0, 0.55), logits, N, 2000, seen), 6);
   assert_true(seen[0] && seen[5] && !seen[6]);
-  /* p = 0 leaves only the likeliest token, p = 1 all of them, however unlikely. */
+  /* p = 0 leaves only the likeliest token, and p = 1 all tokens. */
   logits[7] = 3;
   assert_int_equal(distinct_tokens(&(ch_sampler)SETTINGS(1, 0, 0), logits, N, 200, seen), 1);
   assert_true(seen[7]);
   assert_int_equal(distinct_tokens(&(ch_sampler)SETTINGS(1, 0, 1), logits, N, 4000, seen), N);
-  /* A token that exceeds p is the only candidate. */
+  /* A token more probable than p is the only candidate. */
   logits[7] = 10;
   assert_int_equal(distinct_tokens(&(ch_sampler)SETTINGS(1, 0, 0.99), logits, N, 2000, seen), 1);
-  /* After top-k the probabilities are those of its candidates: of four equal ones, p = 0.5 leaves two. */
+  /* Top-p applies to the candidates of top-k: of four equal ones, p = 0.5 leaves two. */
   for (int i = 0; i < N; i++) logits[i] = 0;
   assert_int_equal(distinct_tokens(&(ch_sampler)SETTINGS(1, 4, 0.5), logits, N, 2000, seen), 2);
 }
@@ -189,8 +188,8 @@ static void cuts_agree_with_a_full_sort_on_random_logits(void **state) {
   for (int round = 0; round < 60; round++) {
     int n = 2 + (int)ch_random_below(&random, MOST - 2);
     make_logits(logits, n, (uint64_t)round, 2);
-    if (round % 3 == 0)
-      for (int i = 0; i < n; i++) logits[i] = roundf(logits[i]); /* many ties */
+    if (round % 3 == 0) /* creates many ties */
+      for (int i = 0; i < n; i++) logits[i] = roundf(logits[i]);
     int32_t top_k = (int32_t)ch_random_below(&random, (uint64_t)n + 5);
     ch_sampler sampling = {8, top_k, ch_random_uniform(&random), {0}};
     reference(&sampling, logits, n, probability);
@@ -296,7 +295,7 @@ static void the_largest_and_the_broken_are_found_anywhere(void **state) {
   for (int i = 0; i < N; i++) {
     float kept = logits[i];
     ch_error error = {0};
-    logits[i] = i % 2 ? -0.0f : 0.0f; /* with an equal one after it */
+    logits[i] = i % 2 ? -0.0f : 0.0f; /* an equal logit follows */
     if (i + 70 < N) logits[i + 70] = i % 2 ? 0.0f : -0.0f;
     assert_int_equal(ch_sample_token(&(ch_sampler)SETTINGS(0, 0, 1), logits, N, NULL, &token, &error), CH_OK);
     assert_int_equal(token, i);

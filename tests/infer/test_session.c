@@ -1,5 +1,5 @@
-/* Tests sessions: cached equals uncached however the tokens are fed, batches, rewinding, a full context, no
- * allocation. */
+/* Tests sessions: cached equals uncached for every division of the tokens, batches, rewinding, a full context,
+ * no allocation. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,8 +20,8 @@ enum { T = 24, B = 3 };
 typedef struct fixture {
   ch_model *model;
   int32_t tokens[B][T];
-  float *logits[B]; /* [T, V], from a plain pass */
-  float largest;    /* |logit| */
+  float *logits[B]; /* each sequence's logits [T, V] of a plain pass */
+  float largest;    /* largest absolute value of all logits */
 } fixture;
 
 static const char *const models[] = {"reference/llama_gqa", "reference/qwen3", "reference/llama3_rope",
@@ -121,7 +121,7 @@ static void cached_logits_equal_uncached_ones_however_tokens_are_fed(void **stat
         if (!(most <= caches[c].tolerance))
           fail_msg("%s, cache %s, pieces of %lld: logits differ by %g", models[m],
                    ch_dtype_name(caches[c].dtype), (long long)longest, most);
-        /* The narrow caches must really be narrow. */
+        /* Rounding must show that a narrow cache is narrow. */
         if (caches[c].dtype != CH_F32) assert_true(most > 0);
       }
     close_fixture(&f);
@@ -202,7 +202,7 @@ static void what_does_not_fit_is_refused_and_changes_nothing(void **state) {
   assert_int_equal(ch_session_feed(session, f.tokens[0], 1, &logits, &error), CH_ERROR_FULL);
   assert_non_null(strstr(error.message, "22 of 22"));
   assert_int_equal(ch_session_truncate(session, 3, NULL), CH_OK);
-  /* An id outside the vocabulary in a later chunk must not leave the earlier chunks in the session. */
+  /* If a later chunk has an id outside the vocabulary, no earlier chunk may remain in the session. */
   int32_t wrong[12] = {0};
   const int32_t ids[] = {-1, (int32_t)f.model->config.vocab_size, INT32_MIN, INT32_MAX};
   for (int i = 0; i < 4; i++) {

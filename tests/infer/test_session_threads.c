@@ -1,5 +1,5 @@
-/* Tests sessions that move between threads with other OpenMP settings: each uses the number of threads that
- * it was planned for. */
+/* Tests sessions that move between threads with different OpenMP settings. Each uses the number of threads for
+ * which it was planned. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,11 +49,10 @@ static ch_session *create(int32_t threads) {
   return session;
 }
 
-/* A job feeds a prompt at once, then tokens one by one. OpenMP gets another number of threads before each
-   call. */
+/* A job feeds a prompt at once, then tokens one by one. Each call has another OpenMP number of threads. */
 typedef struct job {
   ch_session *session;
-  const int *settings; /* numbers of threads, ended by 0 */
+  const int *settings; /* OpenMP numbers of threads, repeated in this order; 0 ends the list */
   float logits[V];
 } job;
 
@@ -71,7 +70,7 @@ static void *run(void *given) {
   for (int at = 0, count = PROMPT; at < TOKENS; at += count, count = 1) {
     omp_set_num_threads(*setting);
     feed(j, tokens + at, (size_t)count);
-    assert_int_equal(omp_get_max_threads(), *setting); /* the caller's setting is left as it was */
+    assert_int_equal(omp_get_max_threads(), *setting); /* the caller's setting is unchanged */
     if (!*++setting) setting = j->settings;
   }
   return NULL;
@@ -99,7 +98,7 @@ static void a_session_keeps_its_threads(void **state) {
     moved(created, 0, still, expected);
     moved(created, 0, more, got);
     assert_memory_equal(got, expected, sizeof got);
-    moved(7, created, more, got); /* requested by the settings instead */
+    moved(7, created, more, got); /* the session's settings request the number */
     assert_memory_equal(got, expected, sizeof got);
   }
 }

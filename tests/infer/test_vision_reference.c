@@ -74,8 +74,8 @@ static void compare_gradients(const reference *r, const ch_model *model, const c
                       .data = (void *)(uintptr_t)gradient->data};
     memcpy(ours.shape, gradient->shape, sizeof ours.shape);
     assert_int_equal(ch_tensor_count(&ours), ch_tensor_count(&theirs->tensor));
-    double worst = 0,
-           largest = 1e-3; /* a key's bias moves all scores equally, so its gradient is only rounding */
+    /* A bias of keys shifts all scores equally, so its gradient is only rounding. */
+    double worst = 0, largest = 1e-3;
     for (int64_t i = 0; i < ch_tensor_count(&ours); i++) {
       worst = fmax(worst, fabs(value_at(&ours, i) - value_at(&theirs->tensor, i)));
       largest = fmax(largest, fabs(value_at(&theirs->tensor, i)));

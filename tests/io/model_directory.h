@@ -1,5 +1,4 @@
-/* Shared by the tests of model directories: a small model in memory, a scratch directory, and reading
- * back. */
+/* Helpers of the tests of model directories: a small model in memory, a scratch directory, and checks of files. */
 #ifndef CH_TEST_MODEL_DIRECTORY_H
 #define CH_TEST_MODEL_DIRECTORY_H
 
@@ -26,7 +25,7 @@
 typedef struct model {
   ch_config config;
   ch_params params;
-  ch_tensor *tensors; /* F32 */
+  ch_tensor *tensors; /* [params.count] in F32 */
 } model;
 
 static inline void make_model(const char *json, model *m) {
@@ -58,7 +57,7 @@ static inline void free_model(model *m) {
   "\"num_attention_heads\": 3, \"num_key_value_heads\": 1, \"head_dim\": 4, "
 static const char ours[] =
     "{\"model_type\": \"crosshead\", " SIZES "\"attention\": {\"type\": \"gqa\", \"qk_norm\": true}}";
-/* A config with matrices over heads, which are read in the run's type, like vectors. */
+/* A config with always_real matrices: the mixes over heads. */
 static const char talking[] =
     "{\"model_type\": \"crosshead\", \"vocab_size\": 11, \"hidden_size\": 12,"
     "\"intermediate_size\": 10, \"num_hidden_layers\": 2, \"num_attention_heads\": 3,"
@@ -101,7 +100,7 @@ static inline void put_tensors(const char *name, const ch_stored_tensor *tensors
   free(path);
 }
 
-/* Returns the model's tensors as stored in a file. room: space for more. */
+/* Returns the model's tensors for a file, in an array with space for `room` more. The caller frees it. */
 static inline ch_stored_tensor *stored_tensors(const model *m, int room) {
   ch_stored_tensor *stored = calloc((size_t)(unsigned)(m->params.count + room), sizeof *stored);
   for (int i = 0; i < m->params.count; i++)
@@ -130,7 +129,7 @@ static inline void assert_refused(const model *m, ch_weights_mode mode, ch_statu
     fail_msg("status %d, \"%s\" where %d with \"%s\" is needed", status, error.message, code, words);
 }
 
-/* --- reading back ------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------ */
 
 static inline double value_at(const ch_tensor *tensor, int64_t i) {
   uint32_t bits;
@@ -166,8 +165,7 @@ static inline bool inside_a_mapping(const ch_weights *weights, const void *data)
   return false;
 }
 
-/* Checks values as stored with a relative rounding of `epsilon`, and types and places as the mode
-   promises. */
+/* Opens the directory in a mode. Checks values, with a relative rounding of at most `epsilon`, types, and memory. */
 static inline void check_weights(const model *m, ch_dtype stored, ch_weights_mode mode, double epsilon) {
   ch_weights weights;
   ch_error error = {0};

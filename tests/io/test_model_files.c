@@ -1,5 +1,4 @@
-/* Tests model directories: small models are written and read back in every type and layout, and real models
- * are read. */
+/* Tests model directories: small models are written and read in every type and mode, and real models are read. */
 #define _GNU_SOURCE
 #include "io/model_directory.h"
 
@@ -120,7 +119,7 @@ static void data_off_its_alignment_is_copied(void **state) {
     char *path = ch_path_join(directory, "model.safetensors"), *text;
     size_t size;
     assert_int_equal(ch_read_file(path, 1 << 20, &text, &size, &error), CH_OK);
-    /* One more space after the header moves all data by a byte. */
+    /* Another space at the end of the header moves all data by a byte. */
     uint64_t length;
     memcpy(&length, text, 8);
     char *moved = malloc(size + 1);
@@ -184,7 +183,7 @@ static void reference_models_open(void **state) {
   check_real(TEST_DATA "/reference/llama_gqa", CH_F32);
   check_real(TEST_DATA "/reference/llama3_rope", CH_F32);
   check_real(TEST_DATA "/reference/qwen3", CH_F32);
-  check_real(TEST_DATA "/TinyStories-656K", CH_F32); /* tied, and stores only its head */
+  check_real(TEST_DATA "/TinyStories-656K", CH_F32); /* a tied model with only a head in its file */
 }
 
 static void trained_models_open(void **state) {

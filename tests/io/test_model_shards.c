@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "io/model_directory.h"
 
-/* Writes the tensors in two shards with an index in which `change` (or NULL) replaces one text by another. */
+/* Writes the tensors in two shards, with an index in which `find` is replaced by `replace` (NULL: no change). */
 static void put_shards(const model *m, const char *find, const char *replace) {
   ch_stored_tensor *stored = stored_tensors(m, 0);
   int n = m->params.count, half = n / 2;
@@ -98,8 +98,8 @@ static void a_directory_without_a_model_says_what_is_missing(void **state) {
   free_model(&m);
 }
 
-/* Truncates a good file in many places, which must be an error, and changes bytes of its header: the model
-   opens, or there is a message. */
+/* Truncates a good file in many places, which must fail, and changes bytes of its header, which must open or fail with
+   a message. */
 static void damaged_files_do_no_harm(void **state) {
   (void)state;
   model m;

@@ -1,4 +1,4 @@
-/* Tests tensors that a model directory lacks, has in another shape or type, or has in excess. */
+/* Tests tensors that are missing in a model directory, unknown, or of another shape or type. */
 #define _GNU_SOURCE
 #include "io/model_directory.h"
 
@@ -13,13 +13,13 @@ static void wrong_tensors_are_refused_by_name(void **state) {
   put_tensors("model.safetensors", good, n);
   assert_opens(&m);
 
-  ch_stored_tensor kept = good[k]; /* missing */
+  ch_stored_tensor kept = good[k]; /* the tensor that is left out */
   good[k] = good[n - 1];
   put_tensors("model.safetensors", good, n - 1);
   assert_refused(&m, CH_WEIGHTS_MAPPED, CH_ERROR_FORMAT, "k_proj.weight\" is missing");
   good[k] = kept;
 
-  good[n] = good[k]; /* unknown, near a known one */
+  good[n] = good[k]; /* an unknown tensor with a name near a known one */
   good[n].name = (char *)"model.layers.1.self_attn.k_prj.weight";
   put_tensors("model.safetensors", good, n + 1);
   assert_refused(&m, CH_WEIGHTS_MAPPED, CH_ERROR_FORMAT,
@@ -51,7 +51,7 @@ static void wrong_tensors_are_refused_by_name(void **state) {
   free_model(&m);
 }
 
-/* Writes the model with all values as `dtype`, unchecked. */
+/* Writes the model with all values as `dtype`, without checks. */
 static void put_converted(const model *m, ch_dtype dtype) {
   ch_stored_tensor *stored = stored_tensors(m, 0);
   const ch_kernels *kernels = ch_kernels_best(dtype == CH_F64 ? CH_F64 : CH_F32);
@@ -92,7 +92,7 @@ static void values_that_are_not_finite_are_found_where_they_are_copied(void **st
       kept = *matrix_value;
       *matrix_value = bad[b];
       put_converted(&m, types[t]);
-      /* A matrix is seen when it is converted; mapped as it is, nothing touches it. */
+      /* A matrix is checked when it is converted. A mapped one is not read. */
       for (ch_weights_mode mode = CH_WEIGHTS_MAPPED; mode <= CH_WEIGHTS_F64; mode++) {
         bool converted = mode == CH_WEIGHTS_MAPPED ? types[t] == CH_F64
                          : mode == CH_WEIGHTS_F32  ? types[t] != CH_F32
@@ -119,7 +119,7 @@ static void old_rotary_tables_and_a_tied_head_are_tolerated(void **state) {
   put_tensors("model.safetensors", stored, n + 2);
   check_weights(&m, CH_F32, CH_WEIGHTS_MAPPED, 0);
 
-  stored[embedding].name = (char *)"lm_head.weight"; /* the head alone is the embedding */
+  stored[embedding].name = (char *)"lm_head.weight"; /* a head without an embedding, which it replaces */
   put_tensors("model.safetensors", stored, n);
   check_weights(&m, CH_F32, CH_WEIGHTS_MAPPED, 0);
   stored[embedding].tensor.shape[0]--;
@@ -128,7 +128,7 @@ static void old_rotary_tables_and_a_tied_head_are_tolerated(void **state) {
   free(stored);
   free_model(&m);
 
-  make_model(ours, &m); /* untied: the head does not replace the embedding */
+  make_model(ours, &m); /* not tied: the head does not replace the embedding */
   n = m.params.count;
   stored = stored_tensors(&m, 0);
   stored[0] = stored[n - 1];
@@ -138,13 +138,13 @@ static void old_rotary_tables_and_a_tied_head_are_tolerated(void **state) {
   free_model(&m);
 }
 
-/* Changes a value of the first matrix of a small model and writes it in every type. */
+/* Sets a value of the first matrix of a small model, and writes the model in a type. */
 static void numbers_that_a_type_cannot_hold_are_refused_by_name(void **state) {
   (void)state;
   static const struct {
     double value;
     ch_dtype dtype;
-    const char *words; /* NULL: it can be written */
+    const char *words; /* part of the message; NULL: the value can be stored */
   } cases[] = {
       {65504, CH_F16, NULL},
       {65519.9, CH_F16, NULL},

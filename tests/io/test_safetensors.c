@@ -1,4 +1,4 @@
-/* Tests safetensors: written files read back, and broken and hostile files are refused. */
+/* Tests safetensors: writing and reading, and the refusal of broken and hostile files. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 
 #include "io/safetensors.h"
 
-/* Returns a file in memory: header length, header, and `data_size` bytes that count up (malloc'd). */
+/* Returns a file in memory: header length, header, and `data_size` bytes that count up. The caller frees it. */
 static unsigned char *make_file(const char *header, size_t data_size, size_t *size) {
   size_t length = strlen(header);
   *size = 8 + length + data_size;
@@ -68,10 +68,11 @@ static void matrices_in_blocks_keep_their_type(void **state) {
 static void blocks_that_do_not_fit_are_refused(void **state) {
   (void)state;
   ch_error error = {0};
+  /* "x" is no tensor, so any value is allowed */
   assert_int_equal(parse("{\"__metadata__\":{\"w\":\"Q4_0\",\"x\":\"Q4_0\"},"
                          "\"w\":{\"dtype\":\"U8\",\"shape\":[2,18],\"data_offsets\":[0,36]}}",
                          36, &error),
-                   CH_OK); /* what names no tensor is any metadata */
+                   CH_OK);
   static const char *const wrong[] = {"\"U8\",\"shape\":[2,20]", "\"U8\",\"shape\":[40]",
                                       "\"F32\",\"shape\":[1,10]", "\"Q4_0\",\"shape\":[2,20]"};
   for (int i = 0; i < 4; i++) {
@@ -225,12 +226,12 @@ static void a_truncated_file_is_refused_at_every_length(void **state) {
   assert_int_equal(ch_safetensors_parse(bytes, size, "whole", &file, &error), CH_OK);
   ch_safetensors_close(&file);
   for (size_t n = 0; n < size; n++) {
-    unsigned char *part = malloc(n + !n); /* its own memory, so that a read past the end is caught */
+    unsigned char *part = malloc(n + !n); /* a block of its own, so that sanitizers see reads after its end */
     memcpy(part, bytes, n);
     assert_int_equal(ch_safetensors_parse(part, n, "part", &file, &error), CH_ERROR_FORMAT);
     free(part);
   }
-  for (int i = 0; i < 8; i++) { /* a header length of any size */
+  for (int i = 0; i < 8; i++) { /* header lengths of all sizes */
     unsigned char kept = bytes[i];
     bytes[i] = 0xff;
     assert_int_equal(ch_safetensors_parse(bytes, size, "long", &file, &error), CH_ERROR_FORMAT);
@@ -263,7 +264,8 @@ static long peak_kilobytes(void) {
   return usage.ru_maxrss;
 }
 
-/* Repeats `unit` up to 24 MB between `before` and `after`. */
+/* Parses a header of 24 MiB, in which `unit` is repeated between `before` and `after`. It must fail and need at most
+   8 MiB of memory. */
 static void assert_costs_no_memory(const char *before, const char *unit, const char *after) {
   size_t most = 24 << 20, n = strlen(before), step = strlen(unit);
   unsigned char *bytes = malloc(8 + most);
@@ -317,7 +319,7 @@ static void a_disk_that_fills_up_leaves_the_old_file(void **state) {
   ch_stored_tensor tensor = {.name = "x", .tensor = {CH_F32, 1, {1}, x}};
   ch_error error = {0};
   assert_int_equal(ch_safetensors_write(path, &tensor, 1, NULL, &error), CH_OK);
-  /* A limit on the file size replaces the full disk. */
+  /* A limit on the file size simulates a full disk. */
   struct rlimit old, small;
   getrlimit(RLIMIT_FSIZE, &old);
   small = old;

@@ -15,23 +15,22 @@ enum { COVERAGE_MOST_GROUPS = 9, COVERAGE_MOST_SEEDS = 10 };
 typedef enum coverage_noise { NOISE_EQUAL, NOISE_UNEQUAL, NOISE_SKEWED } coverage_noise;
 
 /* The truth of simulated losses: group g has the mean means[g] and noise of deviation 1; the effect of a seed
-   is 5 times as large. Unequal: one group has three times the noise. Skewed: the noise is exponential. */
+   has deviation 5. Unequal: one group has three times the noise. Skewed: the noise is exponential. */
 typedef struct coverage_truth {
   int groups, seeds;
   coverage_noise noise;
-  int noisy; /* the group that is noisier */
+  int noisy; /* index of the noisier group */
   double means[COVERAGE_MOST_GROUPS];
 } coverage_truth;
 
-/* Shares of the draws. */
+/* Shares of draws in which statements are right, and lengths of intervals. */
 typedef struct coverage {
-  double statements; /* mean over groups: how often its interval has the truth */
-  double least;      /* the same of the group that is worst off */
-  double bounds;     /* all upper bounds are right together */
-  double front;      /* with caches in a random order: all intervals along the front of loss against cache */
-  double pairs;      /* groups 0 and 1, if they are equal, are tied */
-  double length,
-      earlier; /* mean length of the intervals, and of those of the method before: Bonferroni over all pairs */
+  double statements; /* share of intervals that contain the truth: mean over groups */
+  double least;      /* share of intervals that contain the truth: least of all groups */
+  double bounds;     /* share of draws in which all upper bounds are right */
+  double front; /* share in which all intervals along a front of loss against random cache sizes are right */
+  double pairs; /* share of draws in which groups 0 and 1 are tied; meant for groups with equal means */
+  double length, earlier; /* mean length of the intervals, and of Bonferroni's intervals over all pairs */
 } coverage;
 
 static inline void coverage_draw(const coverage_truth *t, ch_random *random, ch_block_value *values) {

@@ -18,7 +18,7 @@
 enum { MOST = 4, RUNGS = 8, SHARES = 2 };
 
 typedef struct truth {
-  double floor, above, alpha; /* above: nats over the floor at 1e13 FLOPs */
+  double floor, above, alpha; /* above: nats above the floor at 1e13 FLOPs */
 } truth;
 
 /* Curves simulated by laws, with memory for their points. */

@@ -4,8 +4,8 @@
 #include "train/training.h"
 
 typedef struct made {
-  double alpha, tokens, floor, noise, correlation, power; /* power: of the loss, that the noise grows with */
-  int points, outliers;                                   /* one in `outliers` points is a spike; 0 = none */
+  double alpha, tokens, floor, noise, correlation, power; /* power: the noise is proportional to loss^power */
+  int points, outliers; /* outliers: one point in so many is a spike; 0: none */
 } made;
 
 static double truth(const made *m, double tokens) {

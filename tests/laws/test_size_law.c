@@ -5,10 +5,10 @@
 
 typedef struct made {
   ch_size_form form;
-  double alpha_size, size, alpha_tokens, tokens; /* alpha_N, N_c, alpha_D, D_c; alpha, A, beta, B */
+  double alpha_size, size, alpha_tokens, tokens; /* alpha_N, N_c, alpha_D, D_c; of a sum: alpha, A, beta, B */
   double floor;                                  /* E */
-  double noise;                                  /* of ln L */
-  int sizes, lengths, outliers;                  /* one in `outliers` models is far off; 0: none */
+  double noise;                                  /* standard deviation of ln L */
+  int sizes, lengths, outliers;                  /* outliers: one model in so many is far off; 0: none */
 } made;
 
 enum { MOST = 200 };

@@ -1,5 +1,4 @@
-/* Tests accounting: the figures of the papers, those of the reference cases, and formulas worked out by
- * hand. */
+/* Tests accounting: figures of papers, figures of the reference cases, and formulas derived by hand. */
 #include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
@@ -28,7 +27,7 @@ static void account(const ch_config *config, int64_t depth, ch_dtype dtype, ch_a
   ch_params_free(&params);
 }
 
-/* Returns a gqa model of the sizes that the papers' tables give. */
+/* Returns a gqa model with sizes from a paper's table. */
 static ch_config sized(int64_t layers, int64_t width, int64_t heads, int64_t groups, int64_t head_dim,
                        int64_t ffn, int64_t vocabulary) {
   ch_config c;
@@ -44,7 +43,7 @@ static ch_config sized(int64_t layers, int64_t width, int64_t heads, int64_t gro
 }
 
 /* Shared matrices are expanded once, when a model is opened, so a token costs as much as in a dense model.
-   Factors are not multiplied out. */
+   Low-rank factors are not expanded. */
 static void shared_matrices_cost_a_token_nothing(void **state) {
   (void)state;
   static const ch_sharing_type types[] = {CH_SHARING_MASA, CH_SHARING_SEQUENTIAL, CH_SHARING_REPEAT};
@@ -92,7 +91,7 @@ static void arithmetic_is_counted_term_by_term(void **state) {
                                    a.flops.feed_forward + a.flops.lm_head);
   assert_memory_equal(&a.decode, &a.flops, sizeof a.decode); /* gqa has one form */
   assert_true(a.prefill.attention_context == a.flops.attention_context);
-  assert_true(a.prefill.lm_head == a.flops.lm_head / 512); /* the last logits of a chunk */
+  assert_true(a.prefill.lm_head == a.flops.lm_head / 512); /* only the last token of a chunk has logits */
 }
 
 /* Every token of an image counts and sees all others; the head reads one. */
@@ -144,11 +143,11 @@ static void decoding_is_counted_in_its_own_form(void **state) {
   account(&c, DEPTH, CH_BF16, &a);
   double gated = projections + 2.0 * E * H * (N + V);
   assert_true(a.flops.attention_projections == L * gated);
-  /* A gate that multiplies is read id by id, of which there are 73. */
+  /* A gate that multiplies costs arithmetic per id, and there are 73 ids. */
   assert_true(a.decode.attention_context == L * 2.0 * H * (DEPTH * (2 * C + R) + 73 * C * (N + V)));
   c.attention.gate_op = CH_GATE_ADD;
   account(&c, DEPTH, CH_BF16, &a);
-  /* A token's own gate and the moments of its norm are computed once, when it is written. */
+  /* A token's own gate and the moments of its norm are computed once, when the token enters the cache. */
   assert_true(a.decode.attention_projections == L * gated);
   assert_true(a.decode.attention_context == L * 2.0 * DEPTH * (H * (N + R + V) + C * H * (N + V)));
   /* A prompt's chunk of 512 expands its context once. */

@@ -20,7 +20,7 @@ enum { LENGTH = 48, VOCABULARY = 60, LAYERS = 3 };
 
 /* The observed outputs of the norms after gates. */
 typedef struct outputs {
-  double squares, smallest; /* of elements; of a norm */
+  double squares, smallest; /* sum of squared elements; smallest root mean square of a norm's output */
   int64_t count;
   int norms;
 } outputs;
@@ -123,8 +123,7 @@ static void the_norm_behind_a_gate_normalises_from_the_start(void **state) {
       }
 }
 
-/* An explicit spread sets that of the tables, with every rule. A table of zeros leaves nothing to
-   normalise. */
+/* With every rule, an explicit spread is that of the tables. A table of zeros leaves nothing to normalise. */
 static void an_explicit_spread_holds_with_every_rule(void **state) {
   (void)state;
   static const double spreads[] = {0, 0.02, 3};

@@ -43,7 +43,7 @@ static void caches_are_those_of_the_tables(void **state) {
   (void)state;
   static const struct {
     const char *name;
-    int64_t elements; /* a token, all layers */
+    int64_t elements; /* cached elements per token in all layers */
   } rows[] = {
       {"egmla-mha-base", 18432}, /* EG-MLA, Table 10 */
       {"egmla-mla-base", 3840},
@@ -74,7 +74,7 @@ static void caches_are_those_of_the_tables(void **state) {
       {"mfa-7b-mha", 196608 / 2}, /* MFA, Table 7 */
       {"mfa-7b-mfa", 24576 / 2},
       {"mfa-7b-mfa-kr", 12288 / 2},
-      {"kha-mla", 18 * 576}, /* KHA, Table 3: a layer, of 18 */
+      {"kha-mla", 18 * 576}, /* KHA, Table 3, which gives one of 18 layers */
       {"kha-gta", 18 * 576},
       {"kha-mqa", 18 * 256},
       {"kha-gqa8", 18 * 2048},
@@ -210,16 +210,15 @@ static void models_of_mea_are_llama_with_little_more(void **state) {
   assert_int_equal(figures("mea-1b-diff").parameters_total, plain + 16 * (2 * 64 + 32 / 2));
 }
 
-/* Asserts billions to so many decimals; the paper cuts off some figures instead of rounding them. */
+/* Compares a count in billions to `decimals` decimals. It may be rounded or cut off, as in the paper. */
 static void assert_billions(const char *name, int64_t count, double billions, int decimals) {
   double unit = pow(10, decimals), scaled = (double)count / 1e9 * unit, printed = llround(billions * unit);
   if (llround(scaled) != (long long)printed && floor(scaled) != printed)
     fail_msg("%s: %lld where %.*f B is right", name, (long long)count, decimals, billions);
 }
 
-/* The sizes are those of KHA, Table 5. For the model of 6.1 B the paper does not give layers and widths; 18,
-   2048 and 384 give both of its figures. Nor does it give the vocabulary; 157184 tied rows give all of
-   them. */
+/* The sizes are those of KHA, Table 5. The paper does not give layers and widths of the model of 6.1 B: 18, 2048
+   and 384 give both of its figures. It does not give the vocabulary either: 157184 tied rows give all figures. */
 static void models_of_kha_have_the_sizes_that_the_paper_says(void **state) {
   (void)state;
   static const struct {
@@ -232,7 +231,7 @@ static void models_of_kha_have_the_sizes_that_the_paper_says(void **state) {
               {"kha-dense-3.94b", 3.94, 3.94, 2, 2}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     ch_config config = read_config(rows[i].name);
-    for (int knocked = 1; knocked >= 0; knocked--) { /* less than a percent of the model, as the paper says */
+    for (int knocked = 1; knocked >= 0; knocked--) { /* knocking adds less than a percent, as in the paper */
       if (!knocked) config.attention.knocking = (ch_knocking){0};
       ch_account a = account_of(&config, 0);
       assert_billions(rows[i].name, a.parameters_active, rows[i].active, rows[i].active_decimals);
@@ -241,9 +240,9 @@ static void models_of_kha_have_the_sizes_that_the_paper_says(void **state) {
   }
 }
 
-/* The sizes are those of KHA, Table 3: active parameters of the model of 6.6 B with other attention, in
-   millions, before heads are knocked. The maps add less than 0.2 %. MLA has its own output matrix. With the
-   shared one, 8 heads give 731 M; they give 972 M here, where the paper prints 970. */
+/* The sizes are those of KHA, Table 3: active parameters, in millions, of the model of 6.6 B with other
+   attention, before heads are knocked. The maps add less than 0.2 %. MLA has its own output matrix. With the
+   shared one, 8 heads give 731 M. They give 972 M here, and the paper prints 970. */
 static void attention_in_kha_has_the_sizes_that_table_3_says(void **state) {
   (void)state;
   static const struct {
@@ -264,8 +263,8 @@ static void attention_in_kha_has_the_sizes_that_table_3_says(void **state) {
   }
 }
 
-/* Checks the cache of one layer for published models in shapes that no file of configs/papers has, and
-   effective rank and width of the shared latent space by their formulas. */
+/* Checks the cache of one layer for published models whose shapes no file of configs/papers has. Checks also
+   effective rank and width of the shared latent space against their formulas. */
 static void caches_of_the_field_are_those_that_it_publishes(void **state) {
   (void)state;
 #define LATENT                                                                                               \
@@ -275,8 +274,8 @@ static void caches_of_the_field_are_those_that_it_publishes(void **state) {
     const char *attention;
     int64_t elements, rank, shared;
   } rows[] = {
-      {1408, 22, 64, "\"tpa\", \"q_rank\": 6, \"k_rank\": 2, \"v_rank\": 2", 344, 22 * 64,
-       2 * 64}, /* T6, small */
+      /* T6, small */
+      {1408, 22, 64, "\"tpa\", \"q_rank\": 6, \"k_rank\": 2, \"v_rank\": 2", 344, 22 * 64, 2 * 64},
       {1408, 22, 64, "\"gqa\"", 2816, 22 * 64, 22 * 64},
       {3072, 24, 128, "\"gla\"" LATENT, 576, 24 * 128, 512},
       {3072, 24, 128, "\"mlra\"" LATENT, 576, 4 * 24 * 128, 512},
@@ -308,7 +307,7 @@ static void the_scales_of_mfa_have_the_sizes_of_table_8(void **state) {
   (void)state;
   static const struct {
     const char *name;
-    int total, active; /* hundreds of millions */
+    int total, active; /* parameters in hundreds of millions */
   } rows[] = {
       {"mfa-scale-1b", 10, 2}, {"mfa-scale-2b", 22, 4}, {"mfa-scale-5b", 55, 9}, {"mfa-7b-mha", 69, 12}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -318,14 +317,14 @@ static void the_scales_of_mfa_have_the_sizes_of_table_8(void **state) {
   }
 }
 
-/* The figures are those of MFA, Table 3: bytes of a token's keys, or values, at 16 bits; billions of
-   parameters without embeddings. */
+/* The figures are those of MFA, Table 3: bytes of a token's keys or values at 16 bits, and billions of parameters
+   without embeddings. */
 static void compressed_and_shared_sides_are_those_of_table_3(void **state) {
   (void)state;
   static const struct {
     const char *name;
-    int64_t bytes, other; /* other: elements of the side that is not tried, of all layers */
-    double billions;      /* 0: the paper's keys are other ones */
+    int64_t bytes, other; /* bytes of the side under test; elements of the other side in all layers */
+    double billions;      /* parameters in billions; 0 if the paper's model has different keys */
   } rows[] = {{"mfa-keys-compressed", 12800, 20 * 2048, 1.12},
               {"mfa-keys-2-groups", 10240, 20 * 2048, 1.06},
               {"mfa-values-compressed", 10240, 20 * (16 * 64 + 64), 0},
@@ -391,8 +390,8 @@ static void models_of_masa_have_the_sizes_that_the_paper_says(void **state) {
   assert_saves("masa-gqa", "masa-dense", 41.7);
 }
 
-/* MASA, Tables 1 and 2 and section 3.1, saves r = 1 - S (d h + L) / (L d h) of every shared matrix. The paper
-   says d / 3 for a low rank that saves two thirds; that rank saves one third, and d / 6 is meant. */
+/* MASA, Tables 1 and 2 and section 3.1, saves r = 1 - S (d h + L) / (L d h) of every shared matrix. For a low
+   rank that saves two thirds, the paper says d / 3. That rank saves one third, and d / 6 is meant. */
 static void sharing_saves_what_the_paper_says(void **state) {
   (void)state;
   const int64_t L = 24, S = 8, D = 1536;
@@ -420,7 +419,7 @@ static void sharing_saves_what_the_paper_says(void **state) {
     assert_int_equal(shared.parameters_total - shared.parameters_attention,
                      dense.parameters_total - dense.parameters_attention);
     assert_int_equal(shared.cache_elements_per_token, dense.cache_elements_per_token);
-    /* Sums of atoms are computed once, before the first token; factors cost their parameters. */
+    /* Sums of atoms are computed once, before the first token. Factors cost their parameters. */
     double saved_flops = strstr(rows[i].name, "low-rank")
                              ? 2 * (double)(dense.parameters_attention - shared.parameters_attention)
                              : 0;
@@ -430,16 +429,16 @@ static void sharing_saves_what_the_paper_says(void **state) {
               1e-12);
 }
 
-/* The figures are those of MFA, Table 1: parameters of a layer's attention, shared latent subspace dimension,
-   total effective rank. */
+/* The figures are those of MFA, Table 1: parameters of a layer's attention, dimension of the shared latent
+   subspace, total effective rank. */
 static void capacities_are_those_of_table_1(void **state) {
   (void)state;
   static const int64_t H = 2048, n = 16, d = 128, C = 256, m = 14, c = 512;
   const struct {
     const char *name;
-    int64_t parameters, latent, rank; /* parameters 0: the table's variant differs from ours */
+    int64_t parameters, latent, rank; /* `parameters` is 0 if the table's variant differs from ours */
   } rows[] = {
-      /* The table's 2 H^3, and the key and value that are the input itself there. */
+      /* The table has 2 H^3, because its key and value are the input itself. */
       {"mfa-fpba", 2 * H * H * H + 2 * H * H, H, H * H},
       {"mfa-mha", 4 * H * H, H, n * d},
       {"mfa-mqa", 2 * H * H + 2 * H * H / n, d, n * d},
@@ -458,7 +457,7 @@ static void capacities_are_those_of_table_1(void **state) {
   }
 }
 
-/* Tables 9 and 7 adjust the FFN so that all models have the same size. */
+/* In MFA, Tables 7 and 9, the FFN is adjusted so that all models have the same size. */
 static void models_of_one_table_have_one_size(void **state) {
   (void)state;
   static const char *const names[] = {"mfa-gqa8", "mfa-gqa4", "mfa-gqa2",  "mfa-mqa",
@@ -478,7 +477,7 @@ static void knocking_takes_the_share_that_the_paper_says(void **state) {
   ch_flops base = account_of(&plain, 2048).flops;
   double attention = base.attention_projections + base.attention_context;
   double layer = attention + base.feed_forward;
-  assert_true(attention == 8 * d * d + 4 * L * d); /* eq. 10, a token */
+  assert_true(attention == 8 * d * d + 4 * L * d); /* eq. 10, per token */
   assert_true(layer == 26 * d * d + 4 * L * d);    /* eq. 11 */
   for (int i = 0; i < 2; i++) {
     ch_config config = read_config(knocked[i]);

@@ -1,5 +1,5 @@
-/* Tests the spectral parametrisation: how large products of matrices start compared with a dense matrix, how
- * learning rates change with the width, and which tensors have the standard one. */
+/* Tests the spectral parametrisation: the initial size of products of matrices compared with a dense matrix,
+ * learning rates at different widths, and tensors with the standard rule. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -84,8 +84,8 @@ static void products_and_combinations_start_like_the_dense_matrix(void **state) 
   ch_params_free(&common);
 }
 
-/* A step of Adam moves elements by about the learning rate. A row of `inputs` such changes, all of one sign,
-   moves an output by the rate times `inputs` times the size of an input. */
+/* A step of Adam changes each element by about the learning rate. A row of `inputs` such changes of one sign
+   changes an output by the rate times `inputs` times the size of an input. */
 static void a_step_changes_outputs_by_the_same_amount_at_every_width(void **state) {
   (void)state;
   ch_params narrow = declared(SPECTRAL "\"attention\": {\"type\": \"gqa\"}", 32);
@@ -94,11 +94,11 @@ static void a_step_changes_outputs_by_the_same_amount_at_every_width(void **stat
     const ch_param *a = &narrow.rows[p], *b = row(&wide, a->name);
     double inputs_a = (double)a->shape[a->rank - 1], inputs_b = (double)b->shape[b->rank - 1];
     if (a->role == CH_PARAM_HIDDEN) near(b->lr_factor * inputs_b, a->lr_factor * inputs_a);
-    if (a->role == CH_PARAM_TIED) { /* and a token's own logit starts equal too */
+    if (a->role == CH_PARAM_TIED) { /* a token's own logit starts equal at every width */
       near(b->lr_factor * inputs_b, a->lr_factor * inputs_a);
       near(b->std * inputs_b, a->std * inputs_a);
     }
-    if (a->role == CH_PARAM_RESIDUAL) { /* in the unit of the stream: that of embeddings */
+    if (a->role == CH_PARAM_RESIDUAL) { /* in units of the residual stream, that is, of embeddings */
       const char *const embeddings = "model.embed_tokens.weight";
       near(b->lr_factor * inputs_b / row(&wide, embeddings)->std,
            a->lr_factor * inputs_a / row(&narrow, embeddings)->std);
@@ -124,7 +124,7 @@ static void gates_of_mla_multiply_by_about_one(void **state) {
   ch_params_free(&params);
 }
 
-/* LayerNorm divides the scale of expansion and gate out, so both learn at twice the rate. */
+/* LayerNorm cancels the scale of expansion and gate, so both learn at twice the rate. */
 static void what_a_norm_follows_learns_faster(void **state) {
   (void)state;
 #define GATED                                                                                                \

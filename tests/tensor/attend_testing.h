@@ -8,25 +8,25 @@
 
 typedef struct attend_case {
   int64_t sequences, queries, heads, kv_heads, key_dim, value_dim;
-  int64_t past; /* most tokens before the first query; each sequence has another number */
+  int64_t past; /* tokens before the first query in sequence 0; other sequences have at most as many */
   bool causal, alibi, documents;
-  /* Types of keys and values; CH_F64 means the table's own. If they are block-quantised, heads, the gaps
-     between them and `extra` are whole blocks (blocks_producer). */
+  /* types of keys and values; CH_F64: the table's own. If they are block-quantised, heads, the gaps between them and
+     `extra` are whole blocks (blocks_producer). */
   ch_dtype state_type[2];
   int64_t extra;    /* elements between the states of two tokens, and between two sequences */
   int64_t apart[3]; /* elements between two heads of queries, keys, values */
-  bool shared;      /* values are the first elements of the keys; needs value_dim <= key_dim */
-  bool produced;    /* tiles are written into scratch (copying_producer) */
+  bool shared;      /* true if values are the first elements of the keys; needs value_dim <= key_dim */
+  bool produced;    /* true if tiles are written into scratch (copying_producer) */
   int64_t tail;     /* elements of keys that are in a separate tile (splitting_producer) */
-  bool may_round;   /* products may round their factors; inputs are exact in BF16 */
-  double soft_cap;  /* of scores; 0: none */
-  double q_scale;   /* size of the queries: large ones make the softmax sharp */
+  bool may_round;   /* true if products may round their factors; inputs are then exact in BF16 */
+  double soft_cap;  /* soft cap of scores; 0: none */
+  double q_scale;   /* standard deviation of the queries; large ones make the softmax sharp; 0: 1 */
 } attend_case;
 
-/* A case's tensors, in double but exact in F32 (states: in their own type). */
+/* A case's tensors, in double. Their values are exact in F32; states are exact in their own type. */
 typedef struct attend_data {
   attend_case shape;
-  int64_t tokens; /* room for tokens in each sequence */
+  int64_t tokens; /* most tokens of a sequence */
   int64_t q_size, out_size, lse_size, state_size[2], token_stride[2], sequence_stride[2];
   int64_t q_head, q_token, head_stride[2];
   double *q, *state[2];
@@ -34,10 +34,10 @@ typedef struct attend_data {
   int32_t *past, *document_start;
   double *slopes;
   double scale;
-  /* Expected values; bounds in units of eps. */
+  /* expected values, and their allowed errors in units of the table's eps */
   double *out, *lse, *out_bound, *lse_bound;
-  double *out_rounding,
-      *lse_rounding; /* the effect of rounding every query and weight by one part, in such parts */
+  /* additional errors if all queries and weights are rounded, in units of their relative rounding error */
+  double *out_rounding, *lse_rounding;
 } attend_data;
 
 static inline int64_t pick(ch_random *random, int64_t lowest, int64_t highest) {
@@ -48,7 +48,7 @@ static inline bool is_block_quantised(ch_dtype type) {
   return type == CH_Q8_0 || type == CH_Q4_0;
 }
 
-/* Packs n values, and replaces them by the packed ones. */
+/* Packs n values into blocks, and replaces the values by those of the blocks. */
 static inline void *pack_blocks(ch_dtype type, int64_t n, double *values) {
   const ch_kernels *kernels = ch_kernels_for(CH_F64, CH_ISA_PLAIN);
   void *blocks = malloc(ch_dtype_bytes(type, n));
@@ -68,7 +68,7 @@ static inline double as_stored(ch_dtype type, double value) {
   return value;
 }
 
-/* Return where the query and the key (part 0) or value (part 1) of a head begin. */
+/* Return the index of the first element of a head's query, and of its key (part 0) or value (part 1). */
 static inline int64_t query_at(const attend_data *d, int64_t s, int64_t i, int64_t h) {
   return (s * d->shape.queries + i) * d->q_token + h * d->q_head;
 }
@@ -119,7 +119,7 @@ static inline void expect_forward(attend_data *d) {
           p[j] = p[j] == -INFINITY ? 0 : exp(p[j] - max);
           sum += p[j];
         }
-        /* The error of a score, and so the relative error of a weight; and that of sums. */
+        /* The error of a score is the relative error of its weight. The last term is the error of sums. */
         double error = 2 * largest * (2 + sqrt((double)c->key_dim)) + 16 + sqrt((double)end);
         int64_t row = (s * c->queries + i) * c->heads + h, lse = (s * c->heads + h) * c->queries + i;
         d->lse[lse] = sum == 0 ? -INFINITY : max + log(sum);
@@ -168,7 +168,7 @@ static inline attend_data *make_attend_data(ch_random *random, attend_case c) {
   d->shape = c;
   d->tokens = c.past + c.queries;
   d->scale = 1 / sqrt((double)c.key_dim);
-  if (c.may_round) d->scale = exp2(round(log2(d->scale))); /* so that scaled queries are exact too */
+  if (c.may_round) d->scale = exp2(round(log2(d->scale))); /* scaled queries stay exact */
   d->q_head = c.key_dim + c.apart[0];
   d->q_token = (c.heads - 1) * d->q_head + c.key_dim + (c.apart[0] > 0 ? c.extra : 0);
   d->q_size = c.sequences * c.queries * d->q_token;
@@ -181,7 +181,7 @@ static inline attend_data *make_attend_data(ch_random *random, attend_case c) {
     d->head_stride[p] = dims[p] + c.apart[1 + p];
     d->token_stride[p] = (c.kv_heads - 1) * d->head_stride[p] + dims[p] + c.extra;
     d->sequence_stride[p] = d->tokens * d->token_stride[p] + c.extra;
-    /* Exactly as long as the last token needs. */
+    /* The memory ends with the last token. */
     d->state_size[p] = (c.sequences - 1) * d->sequence_stride[p] + (d->tokens - 1) * d->token_stride[p] +
                        (c.kv_heads - 1) * d->head_stride[p] + dims[p];
     d->state[p] = random_values(random, d->state_size[p], 1);
@@ -232,8 +232,7 @@ static inline const char *describe(const attend_case *c) {
   return text;
 }
 
-/* Simulates producers that compute their tiles: copies tiles, in the table's type, with gaps full of NaNs
-   between rows and heads. */
+/* Simulates producers that compute their tiles: copies tiles, with gaps full of NaNs between rows and heads. */
 enum { ROW_GAP = 3, HEAD_GAP = 5 };
 
 static inline int64_t copied_elements(int64_t dim, int64_t heads, int64_t count) {
@@ -290,8 +289,8 @@ static inline int64_t split_elements(const ch_attend *args, int64_t heads, int64
 static const ch_tile_producer splitting_producer = {
     .name = "split", .produce = produce_split, .scratch_elements = split_elements};
 
-/* Passes block-quantised states as stored if the loop reads blocks, otherwise as the table's reals;
-   ch_attend.context is the table. */
+/* Passes block-quantised states as stored if the loop reads blocks, or else as the table's reals. ch_attend.context is
+   the table. */
 static inline ch_tile widened_tile(const ch_attend *args, const ch_tile *tile, const ch_tile_span *span,
                                    int64_t dim, void *scratch) {
   const ch_kernels *kernels = args->context;
@@ -334,7 +333,7 @@ static inline int64_t blocks_elements(const ch_attend *args, int64_t heads, int6
 static const ch_tile_producer blocks_producer = {
     .name = "blocks", .produce = produce_blocks, .scratch_elements = blocks_elements};
 
-/* Creates the arguments of a call on a table: states in their types, q in the table's. Free them with
+/* Creates the arguments of a call on a table: states in their types, queries in the table's type. Free them with
    free_attend_args. */
 static inline ch_attend make_attend_args(const attend_data *d, const ch_kernels *kernels) {
   const attend_case *c = &d->shape;
@@ -394,7 +393,7 @@ static inline void free_attend_args(ch_attend *args) {
   free((void *)(uintptr_t)args->parts[0].data);
 }
 
-/* Scratch memory of exactly the promised size, full of NaNs, at an odd address, with a guard at its end. */
+/* Scratch memory of exactly the size that the kernel reports, full of NaNs, at `offset`, with a guard at its end. */
 typedef struct test_scratch {
   char *memory;
   size_t bytes, offset;
@@ -429,9 +428,9 @@ static inline bool has_bf16_dots(const ch_kernels *kernels) {
   return strcmp(kernels->name, "f32 avx512_bf16") == 0;
 }
 
-/* Returns the bounds of the forward pass on a table; the caller frees them. A table with BF16 dots rounds
-   queries and weights to 8 bits if states have no more or if rounding is allowed. It also rounds
-   block-quantised states that heads share. */
+/* Returns the allowed errors of the forward pass on a table. The caller frees them. A table with BF16 dots rounds
+   queries and weights to 8 bits if states have no more bits, or if rounding is allowed. It also rounds block-quantised
+   states that heads share. */
 static inline double *bounds_on(const attend_data *d, const ch_kernels *kernels, int64_t n,
                                 const double *bound, const double *rounding) {
   const attend_case *c = &d->shape;

@@ -1,5 +1,5 @@
-/* Helpers of the kernel tests: run one call on every table, with several thread counts, against expected
- * values. */
+/* Helpers of the kernel tests: run a call on every table with several numbers of threads, and compare its results with
+ * expected values. */
 #ifndef TESTS_TENSOR_KERNEL_TESTING_H
 #define TESTS_TENSOR_KERNEL_TESTING_H
 
@@ -21,11 +21,11 @@
 #include "sanitized.h"
 #include "tensor/kernels.h"
 
-/* Kernels run with every number of threads from the least to the most. */
+/* Kernels run with every number of threads from LEAST_THREADS to MOST_THREADS. */
 enum { MAX_BUFFERS = 8, MOST_THREADS = 3, LEAST_THREADS = SANITIZED ? MOST_THREADS : 1 };
 
-/* A kernel call under test: reads in[], reads and writes out[], both in the table's element type. `data` is
-   the test's own. `scratch` is large enough for MOST_THREADS. */
+/* A kernel call under test. It reads in[], and reads and writes out[], both in the table's element type. `data` is the
+   test's own. `scratch` has scratch_size elements. */
 typedef void (*kernel_call)(const ch_kernels *kernels, void *const *in, void **out, void *scratch,
                             const void *data);
 
@@ -36,10 +36,10 @@ typedef struct kernel_check {
   int inputs, outputs;
   int64_t in_size[MAX_BUFFERS], out_size[MAX_BUFFERS];
   const double *in[MAX_BUFFERS];
-  const double *initial[MAX_BUFFERS];  /* out[] before the call; NULL for NaNs, which must not survive */
-  const double *expected[MAX_BUFFERS]; /* out[] after it; NULL to compare only the runs with each other */
-  const double *bound[MAX_BUFFERS];    /* allowed error of each value in units of the table's eps */
-  int64_t scratch_size;                /* reals */
+  const double *initial[MAX_BUFFERS];  /* out[] before the call; NULL: NaNs */
+  const double *expected[MAX_BUFFERS]; /* out[] after the call; NULL: only two runs are compared */
+  const double *bound[MAX_BUFFERS];    /* allowed error of each value of out[], in units of the table's eps */
+  int64_t scratch_size;                /* elements of `scratch`, in the table's element type */
 } kernel_check;
 
 static inline const ch_kernels *table_number(int number) {
@@ -68,7 +68,7 @@ static inline double real_at(const ch_kernels *kernels, const void *reals, int64
   return kernels->dtype == CH_F64 ? ((const double *)reals)[i] : (double)((const float *)reals)[i];
 }
 
-/* Fills in normal random numbers that are exact in F32, so that every table has the same inputs. */
+/* Returns normal random numbers that are exact in F32, so that every table has the same inputs. */
 static inline double *random_values(ch_random *random, int64_t n, double scale) {
   double *values = malloc((size_t)(n > 0 ? n : 1) * sizeof *values);
   assert_non_null(values);
@@ -93,8 +93,8 @@ static inline void compare_output(const kernel_check *check, const ch_kernels *k
   }
 }
 
-/* Runs the call twice with each number of threads on each table. Both runs must give the same bits, and all
-   must be within the bounds of the expected values. */
+/* Runs the call twice with each number of threads on each table. Both runs must give the same bits, within the bounds
+   of the expected values. */
 static inline void run_check(const kernel_check *check) {
   int usual_threads = omp_get_max_threads();
   for (int number = 0; number < TABLE_COUNT; number++) {
@@ -129,9 +129,9 @@ static inline void run_check(const kernel_check *check) {
   omp_set_num_threads(usual_threads);
 }
 
-/* Compares an analytic gradient with central differences of a scalar function of x[n], all in double. */
 typedef double (*scalar_function)(const double *x, const void *data);
 
+/* Compares an analytic gradient with central differences of a scalar function of x[n], all in double. */
 static inline void check_gradient(const char *what, scalar_function function, const void *data, int64_t n,
                                   const double *x, const double *gradient) {
   double *moved = malloc((size_t)n * sizeof *moved);

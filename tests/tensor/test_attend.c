@@ -2,8 +2,7 @@
  * state types. */
 #include "tensor/attend_testing.h"
 
-/* Attends over the keys in three spans, each continuing the one before. The result equals that of all keys at
-   once. */
+/* Attends over the keys in three spans. Each call continues the one before. */
 static void forward_by_spans(const attend_data *d, ch_attend args, const ch_kernels *kernels) {
   test_scratch scratch;
   args.scratch = open_scratch(&scratch, kernels, &args, false, 3);
@@ -99,8 +98,8 @@ static void decoding_shapes_are_right(void **state) {
     }
 }
 
-/* Tests every number of query heads per key head that one or several register tiles support. Heads are whole
-   vectors or not, tiles are full or not, dimensions have one piece or two. */
+/* Tests all numbers of query heads per key head that register tiles support. Heads are whole vectors or not, tiles are
+   full or not, and dimensions have one piece or two. */
 static void every_size_of_a_group_is_right(void **state) {
   (void)state;
   ch_random random;
@@ -119,8 +118,8 @@ static void every_size_of_a_group_is_right(void **state) {
     }
 }
 
-/* The last elements of the keys are in other memory: decoding with one query head per key head, with several,
-   and prefill. */
+/* Tests keys whose last elements are in a separate tile: decoding with one or more query heads per key head, and
+   prefill. */
 static void keys_of_two_parts_are_right(void **state) {
   (void)state;
   ch_random random;
@@ -140,8 +139,8 @@ static void keys_of_two_parts_are_right(void **state) {
   }
 }
 
-/* Tests many query heads on one wide key head whose first elements are the value: the absorbed form of latent
-   attention. */
+/* Tests the absorbed form of latent attention: many query heads on one wide key head, whose first elements are the
+   value. */
 static void decoding_from_latents_is_right(void **state) {
   (void)state;
   ch_random random;
@@ -157,8 +156,7 @@ static void decoding_from_latents_is_right(void **state) {
   }
 }
 
-/* Tests heads in BF16 that 8 to 16 query heads share: in one part or two, with odd numbers of elements, with
-   separate values. */
+/* Tests heads in BF16 that 8 to 16 query heads share, in one part or two, with sizes that are whole vectors or not. */
 static void shared_states_of_16_bits_are_right(void **state) {
   (void)state;
   ch_random random;
@@ -176,8 +174,8 @@ static void shared_states_of_16_bits_are_right(void **state) {
   }
 }
 
-/* Tests heads of keys with one query head each: groups of four heads or tokens and remainders, sizes with
-   special loops and others, several blocks, every type with every other. */
+/* Tests key heads with one query head each: groups of four heads or tokens and remainders, sizes with special loops and
+   others, several blocks, and every pair of types. */
 static void heads_of_their_own_are_right(void **state) {
   (void)state;
   ch_random random;
@@ -262,9 +260,8 @@ static void random_shapes_masks_and_types_are_right(void **state) {
   }
 }
 
-/* Products may round their factors here, and the inputs are exact in BF16, so only the weights are rounded.
-   Dimensions and numbers of tokens are odd; states have both types, one part or two, and are produced or in
-   place. */
+/* Tests products that may round their factors. The inputs are exact in BF16, so only the weights are rounded. Some
+   dimensions and numbers of tokens are odd. States have both types, one part or two, and are produced or in place. */
 static void rounded_products_are_right(void **state) {
   (void)state;
   ch_random random;
@@ -301,8 +298,9 @@ static void a_query_that_sees_no_key_gets_zeros(void **state) {
     attend_case c = plain_case(2, queries[n], 4, 2, 20);
     c.documents = true;
     attend_data *d = make_attend_data(&random, c);
-    for (int64_t i = 0; i < c.sequences * c.queries; i += 2) d->document_start[i] = 1000; /* past every key */
-    if (n == 2) /* whole panels of them */
+    /* documents that begin after every key */
+    for (int64_t i = 0; i < c.sequences * c.queries; i += 2) d->document_start[i] = 1000;
+    if (n == 2) /* whole panels of queries without keys */
       for (int64_t i = 0; i < c.queries; i++) d->document_start[i] = 1000;
     expect_forward(d);
     for (int number = 0; number < TABLE_COUNT; number++) {
@@ -321,8 +319,8 @@ static void a_query_that_sees_no_key_gets_zeros(void **state) {
   }
 }
 
-/* Runs queries begin … end-1 of the case's only sequence, after the tokens before them, and copies the result
-   into `out`. */
+/* Runs queries begin … end-1 of the case's only sequence, after the tokens before them, and writes their results to
+   their places in `out`. */
 static void run_chunk(const attend_data *d, const ch_kernels *kernels, const ch_attend *whole, int64_t begin,
                       int64_t end, char *out) {
   const attend_case *c = &d->shape;

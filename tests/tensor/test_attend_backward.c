@@ -1,17 +1,18 @@
-/* Tests streaming attention, backward: against naive gradients in double and against finite differences. */
+/* Tests streaming attention, backward, against naive gradients in double and against finite differences. */
 #include "tensor/attend_testing.h"
 
-/* Gradients of sum(out * dout), and the size of their terms. Between heads nothing may be written: the bound
-   there is UNTOUCHED. */
+/* Gradients of sum(out * dout), and their allowed errors. Elements between heads must not be written; their bound is
+   UNTOUCHED. */
 #define UNTOUCHED (-1.0)
 typedef struct gradients {
   double *dout;
-  double *d[3], *bound[3]; /* of q, k, v, in their layout */
-  double *rounding[3];     /* the effect of rounding every weight and dS by one part, in such parts */
+  double *d[3], *bound[3]; /* gradients of q, k, v, in their layout, and allowed errors in units of eps */
+  /* additional errors if all weights and dS are rounded, in units of their relative rounding error */
+  double *rounding[3];
   int64_t size[3];
 } gradients;
 
-/* Adds the part of one score to all gradients; `p` is its weight, `delta` the row's dout . out. */
+/* Adds the part of one score to all gradients. `p` is the score's weight, `delta` the row's dout . out. */
 static void add_score(const attend_data *a, gradients *g, int64_t s, int64_t i, int64_t h, int64_t j,
                       double p, double delta, double delta_size, double delta_rounding, double error) {
   const attend_case *c = &a->shape;
@@ -45,7 +46,7 @@ static void add_score(const attend_data *a, gradients *g, int64_t s, int64_t i, 
   }
 }
 
-/* Marks the elements that belong to heads. */
+/* Sets the bounds of elements that belong to heads to 0, and the others to UNTOUCHED. */
 static void bound_heads(const attend_data *a, gradients *g) {
   const attend_case *c = &a->shape;
   for (int t = 0; t < 3; t++)
@@ -94,7 +95,7 @@ static void free_gradients(gradients *g) {
   free(g->dout);
 }
 
-/* The requested gradients, and those to add to existing ones (3 bits each: q, k, v). */
+/* Bits of the requested gradients, and of gradients that are added to existing ones: 1 for q, 2 for k, 4 for v. */
 typedef struct backward_mode {
   int wanted, accumulate;
 } backward_mode;
@@ -235,13 +236,13 @@ static void gradients_of_random_shapes_and_masks_are_right(void **state) {
   check_random_shapes(12, 120, false);
 }
 
-/* Products may round their factors here, and the inputs are exact in BF16, so only P and dS are rounded. */
+/* Tests products that may round their factors. The inputs are exact in BF16, so only weights and dS are rounded. */
 static void gradients_of_rounded_products_are_right(void **state) {
   (void)state;
   check_random_shapes(15, 50, true);
 }
 
-/* Computes attention and its gradients for numbers that are not exact in BF16, into one block of memory. */
+/* Computes attention and its gradients into one block of memory: out, dq, dk, dv. */
 static void *run_both(const attend_data *d, const double *dout, const ch_kernels *kernels, bool may_round) {
   size_t size = ch_dtype_size(kernels->dtype);
   int64_t q = d->q_size, k = d->state_size[0], v = d->state_size[1], out = d->out_size;
@@ -266,8 +267,8 @@ static void *run_both(const attend_data *d, const double *dout, const ch_kernels
   return all;
 }
 
-/* If a table rounds products, rounding queries, keys, values and output gradients beforehand changes nothing.
-   If it has no pairs or may not round, nothing is rounded. */
+/* A table with BF16 dots that may round gives the same bits if queries, keys, values and output gradients are rounded
+   beforehand. Other calls round nothing. */
 static void every_factor_is_rounded_or_none(void **state) {
   (void)state;
   ch_random random;
@@ -281,7 +282,7 @@ static void every_factor_is_rounded_or_none(void **state) {
                    .causal = true,
                    .state_type = {CH_F64, CH_F64}};
   attend_data *d = make_attend_data(&random, c);
-  d->scale = 0.125; /* rounding and scaling in either order */
+  d->scale = 0.125; /* with a power of two, the order of rounding and scaling does not matter */
   double *dout = random_values(&random, d->out_size, 1);
   int64_t all = d->out_size + d->q_size + d->state_size[0] + d->state_size[1];
   void *raw[TABLE_COUNT][2], *exact[TABLE_COUNT][2];
@@ -308,7 +309,7 @@ static void every_factor_is_rounded_or_none(void **state) {
   free_attend_data(d);
 }
 
-/* sum(out * dout) as a function of q, k and v, one after the other in x. */
+/* The loss sum(out * dout) as a function of x, which has q, k and v one after the other. */
 typedef struct loss_data {
   const attend_data *d;
   const double *dout;
@@ -366,7 +367,7 @@ static void gradients_agree_with_finite_differences(void **state) {
     memcpy(x + d->q_size, d->state[0], (size_t)d->state_size[0] * sizeof *x);
     memcpy(x + d->q_size + d->state_size[0], d->state[1], (size_t)d->state_size[1] * sizeof *x);
     loss_data l = {.d = d, .dout = dout, .args = make_attend_args(d, kernels)};
-    loss_of(x, &l); /* leaves out and lse */
+    loss_of(x, &l); /* computes out and lse */
     ch_attend_gradient to = {.dout = dout,
                              .dq = gradient,
                              .dk = gradient + d->q_size,
@@ -398,8 +399,8 @@ static void queries_that_see_no_key_have_no_gradient(void **state) {
                    .state_type = {CH_F64, CH_F64}};
   attend_data *d = make_attend_data(&random, c);
   for (int64_t i = 0; i < c.sequences * c.queries; i++)
-    if (i < c.queries || i % 3 == 0)
-      d->document_start[i] = 1000; /* past every key; all of the first sequence */
+    /* no key for all queries of the first sequence, and for some of the second */
+    if (i < c.queries || i % 3 == 0) d->document_start[i] = 1000;
   expect_forward(d);
   gradients g = expect_backward(&random, d);
   for (int number = 0; number < TABLE_COUNT; number++) {

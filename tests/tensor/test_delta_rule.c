@@ -4,12 +4,12 @@
 
 static ch_random randomness;
 
-/* The sizes of a case. If `split` is above 0, a first call reads that many tokens and a second continues from
+/* The sizes of a case. If `split` is above 0, one call reads the first `split` tokens, and a second one continues from
    its state. */
 typedef struct rule {
   int64_t sequences, length, heads, value_heads, key_dim, value_dim, split;
   bool documents;
-  const int32_t *starts; /* [sequences, length], set if there are documents */
+  const int32_t *starts; /* [sequences, length] start of each token's document; NULL: no documents */
 } rule;
 
 enum { Q, K, V, DECAY, BETA, OPERANDS };
@@ -42,7 +42,7 @@ static void recur(const rule *r, const double *q, const double *k, const double 
   }
 }
 
-/* Computes outputs in the shape of v, and the states after the last token. */
+/* Computes the outputs [sequences, length, value_heads, value_dim], and the states after the last token. */
 static void recurrence(const rule *r, const double *const in[OPERANDS], double *out, double *states) {
   const int64_t size = r->key_dim * r->value_dim;
   memset(states, 0, (size_t)(r->sequences * r->value_heads * size) * sizeof *states);
@@ -87,8 +87,7 @@ static void call_forward(const ch_kernels *kernels, void *const *in, void **out,
   free(a.scratch);
 }
 
-/* Runs a sequence in two passes, the second from the state of the first. Gives the output and the last
-   state. */
+/* Runs a sequence in two passes, the second from the state of the first. Writes the output and the last state. */
 static void call_split(const ch_kernels *kernels, void *const *in, void **out, void *unused,
                        const void *data) {
   const rule *r = data;
@@ -115,7 +114,7 @@ static void call_split(const ch_kernels *kernels, void *const *in, void **out, v
   }
 }
 
-/* Runs the backward pass; in[OPERANDS] is the gradient of the output. */
+/* Runs the backward pass. in[OPERANDS] is the gradient of the output. */
 static void call_backward(const ch_kernels *kernels, void *const *in, void **out, void *unused,
                           const void *data) {
   const rule *r = data;
@@ -152,8 +151,8 @@ static const rule rules[] = {{1, 1, 1, 1, 3, 5, 0, false, NULL},    {2, 7, 2, 2,
                              {2, 65, 1, 1, 5, 3, 0, true, NULL},    {1, 150, 2, 4, 19, 33, 0, false, NULL},
                              {2, 150, 1, 2, 32, 48, 0, true, NULL}, {3, 200, 2, 2, 7, 40, 0, true, NULL}};
 
-/* Fills in keys of length 1, decays that are mostly slow and sometimes near zero, steps between 0 and 2, and
-   documents of uneven lengths. */
+/* Fills a case with keys of length 1, decays that are mostly slow and sometimes near zero, steps between 0 and 2, and
+   documents of different lengths. */
 static void fill(rule *r, double *in[OPERANDS]) {
   int64_t sizes[OPERANDS];
   sizes_of(r, sizes);
@@ -210,7 +209,7 @@ static void chunks_are_the_recurrence(void **state) {
   }
 }
 
-/* Cuts a text anywhere, also into single tokens or chunks. */
+/* Cuts a text after its first token, before its last one, at the end of a chunk, and elsewhere. */
 static void a_state_goes_on_where_it_was_left(void **state) {
   (void)state;
   static const int64_t splits[] = {1, 3, 10, 63, 64, 65, 70};
@@ -249,8 +248,8 @@ static double objective(const rule *r, const double *const in[OPERANDS], const d
   return sum;
 }
 
-/* Compares some elements of every operand with differences, among them those near the ends of chunks. k and
-   beta are added to `old`. */
+/* Compares the gradients of up to 60 elements of every operand with differences. Those of k and beta were added to
+   `old`. */
 static void compare_with_differences(const rule *r, double *const in[OPERANDS], const double *weights,
                                      void *const got[OPERANDS], const double *const old[OPERANDS]) {
   int64_t sizes[OPERANDS];
@@ -319,7 +318,7 @@ typedef struct conv {
   bool weighted, documents;
 } conv;
 
-/* Returns the tokens that token t of a document from `start` on sees; its own has the last tap. */
+/* Returns the filtered value of one token, whose own tap is the last. The token's document begins at `start`. */
 static double filtered(const conv *c, const double *x, const double *weight, int64_t row, int64_t channel,
                        int64_t start) {
   double z = 0;
@@ -356,7 +355,7 @@ static int32_t *starts_of(const conv *c) {
   return starts;
 }
 
-/* Runs the forward pass, and the backward pass from in[2]: y, dx (added) and dw. */
+/* Runs the forward pass, and the backward pass from in[2]. Writes y, adds dx, and writes dw. */
 static void call_conv(const ch_kernels *kernels, void *const *in, void **out, void *unused,
                       const void *data) {
   const conv *c = data;
@@ -374,7 +373,7 @@ static void call_conv(const ch_kernels *kernels, void *const *in, void **out, vo
   free(a.scratch), free(starts);
 }
 
-/* Runs two calls; the second starts from the state that the first one stores. */
+/* Runs calls of `split` tokens. Each starts from the state that the one before stores. */
 static void call_conv_split(const ch_kernels *kernels, void *const *in, void **out, void *unused,
                             const void *data) {
   const conv *c = data;

@@ -1,4 +1,4 @@
-/* Tests matrix products and linear layers, by the library and in plain C, against sums in double. */
+/* Tests matrix products and linear layers against sums in double. */
 #include "tensor/kernel_testing.h"
 
 #include "tensor/encode_blocks.h"
@@ -9,12 +9,11 @@
 typedef struct product {
   int64_t m, n, k;
   bool transpose_a, transpose_b, accumulate;
-  int64_t extra; /* strides beyond the dense ones */
-  bool rounded;  /* factors of BF16, the second of them also packed */
+  int64_t extra; /* elements between two rows */
+  bool rounded;  /* true if factors are BF16, and the second one is packed */
 } product;
 
-/* The tables: F64, F32 without instructions for BF16, and F32 with everything that this processor has. For
-   F32 the library's products differ only in BF16. */
+/* F64, F32 in plain C, and F32 with the best instructions of this processor. */
 enum { TABLES = 3, BEST = 2 };
 static const ch_kernels *tables[TABLES];
 
@@ -27,7 +26,7 @@ static int choose_tables(void **state) {
   return tables[0] && tables[1] && tables[BEST] ? 0 : -1;
 }
 
-/* Fills in values that BF16 holds exactly. */
+/* Rounds values to BF16. */
 static void round_values(int64_t n, double *values) {
   const ch_kernels *kernels = ch_kernels_for(CH_F64, CH_ISA_PLAIN);
   uint16_t *narrow = malloc((size_t)n * sizeof *narrow + 1);
@@ -37,7 +36,7 @@ static void round_values(int64_t n, double *values) {
   free(narrow);
 }
 
-/* Returns a factor as reals or as BF16. */
+/* Returns a factor in BF16 if `rounded`, or else in the table's type. */
 static void *factor_from(const ch_kernels *kernels, int64_t n, const double *values, bool rounded) {
   void *reals = reals_from(kernels, n, values);
   if (!rounded) return reals;
@@ -48,11 +47,11 @@ static void *factor_from(const ch_kernels *kernels, int64_t n, const double *val
   return narrow;
 }
 
-/* Computes C from an A in BF16 and a B that is packed first. */
+/* Computes C from A in BF16 and B, which is packed first. */
 static void run_packed(ch_gemm *gemm, const ch_kernels *kernels, const product *p, const void *a, int64_t lda,
                        const double *b, int64_t b_size, int64_t ldb, void *c, int64_t ldc) {
   void *b_real = reals_from(kernels, b_size, b);
-  /* W [rows, columns] is B or its transpose, and packed either way. */
+  /* The packed matrix [rows, columns] is B or its transpose. */
   int64_t rows = p->transpose_b ? p->n : p->k, columns = p->transpose_b ? p->k : p->n;
   size_t count = (size_t)ch_gemm_packed_count(p->k, p->n);
   uint16_t *packed = aligned_alloc(64, (count * sizeof *packed + 64) / 64 * 64);
@@ -103,7 +102,7 @@ static void check_product(ch_gemm *gemm, const ch_kernels *kernels, ch_random *r
           magnitude += fabs(term);
         }
       }
-      double allowed = table_eps(kernels) * (double)(p.k + 2) * magnitude; /* between the rows: nothing */
+      double allowed = table_eps(kernels) * (double)(p.k + 2) * magnitude; /* between rows: 0 */
       if (!(fabs(got - sum) <= allowed))
         fail_msg("%s m %lld n %lld k %lld transposes %d %d accumulate %d: [%lld, %lld] is %.9g "
                  "instead of %.9g",
@@ -126,7 +125,7 @@ static void products_of_all_shapes_transposes_and_strides_are_right(void **state
       check_product(gemm, tables[t], &random,
                     (product){odd[ch_random_below(&random, 10)], odd[ch_random_below(&random, 10)],
                               odd[ch_random_below(&random, 10)], c & 1, c & 2, c & 4, c % 3, c & 8});
-    /* Both sides of every boundary of the rule that chooses the way. */
+    /* Both sides of the boundaries at which another function computes the product. */
     check_product(gemm, tables[t], &random, (product){513, 65, 40, false, true, true, 0, false});
     check_product(gemm, tables[t], &random, (product){513, 40, 65, false, true, true, 0, false});
     check_product(gemm, tables[t], &random, (product){512, 1024, 9, false, true, false, 0, false});
@@ -138,7 +137,7 @@ static void products_of_all_shapes_transposes_and_strides_are_right(void **state
   }
 }
 
-/* Tests changing numbers of rows: pieces of all sizes, and remainders. */
+/* Checks the products of a layer whose number of rows changes from call to call. */
 static void check_some(ch_gemm *gemm, const ch_kernels *kernels, ch_random *random, int64_t rows, int64_t in,
                        int64_t out, bool accumulate) {
   double *x = random_values(random, rows * in, 1), *w = random_values(random, in * out, 1);
@@ -235,7 +234,7 @@ static void the_same_shapes_give_the_same_bits_in_another_object_and_other_order
       assert_int_equal(ch_gemm_create(kernels, all_threads(), &gemm, &error), CH_OK);
       c[o] = malloc(M * N * sizeof(float));
       assert_non_null(c[o]);
-      if (o == 1) /* something else first */
+      if (o == 1) /* another product first */
         assert_int_equal(
             ch_gemm_run(gemm, true, false, K, 7, M, a_real, K, b_real, 7, c[o], 7, false, &error), CH_OK);
       assert_int_equal(ch_gemm_run(gemm, false, true, M, N, K, a_real, K, b_real, K, c[o], N, false, &error),
@@ -275,8 +274,8 @@ static void check_linear(ch_gemm *gemm, const ch_kernels *kernels, ch_random *ra
                          bool rounded) {
   double *x = random_values(random, rows * in, 1), *w = random_values(random, in * out, 1);
   double *bias = random_values(random, out, 1), *y0 = random_values(random, rows * out, 1);
-  for (int64_t i = 0; i < in * out; i++)
-    w[i] = round(fmin(fmax(w[i], -2), 2) * 16) / 16; /* exact in 16 bits */
+  /* weights that are exact in 16 bits */
+  for (int64_t i = 0; i < in * out; i++) w[i] = round(fmin(fmax(w[i], -2), 2) * 16) / 16;
   if (rounded) round_values(rows * in, x);
   void *x_real = factor_from(kernels, rows * in, x, rounded), *w_real = reals_from(kernels, in * out, w);
   void *bias_real = reals_from(kernels, out, bias),
@@ -322,7 +321,7 @@ static void linear_layers_are_right_for_few_and_many_rows_and_all_weight_types(v
           check_linear(gemm, tables[t], &random, all_rows[r], 1 + (int64_t)ch_random_below(&random, 140),
                        1 + (int64_t)ch_random_below(&random, 140), dtypes[d], flags & 1, flags & 2,
                        flags & 4);
-    /* Wide enough that the widened weights come in several panels, the last one partly filled. */
+    /* So wide that weights are widened in several panels. The last panel is not full. */
     check_linear(gemm, tables[t], &random, 34, 9000, 150, CH_BF16, true, false, false);
     check_linear(gemm, tables[t], &random, 34, 9000, 150, CH_F16, false, true, false);
     check_linear(gemm, tables[t], &random, 34, 9000, 150, CH_F16, false, true, true);
@@ -333,8 +332,7 @@ static void linear_layers_are_right_for_few_and_many_rows_and_all_weight_types(v
   }
 }
 
-/* If there are instructions for small integers, many rows are converted to them too. Each row must be what it
-   is among few. */
+/* Compares a product of many rows with products of few rows, bit for bit. Tables with VNNI use integers for both. */
 static void check_many_rows_with_blocks(const ch_kernels *kernels, ch_dtype type) {
   enum { FEW = 8, ROWS = CH_SKINNY_ROWS + FEW, IN = 64, OUT = 48 };
   static float values[IN * OUT], many[ROWS * OUT], few[FEW * OUT];
@@ -407,7 +405,7 @@ static void a_long_product_can_be_stopped_and_is_whole_otherwise(void **state) {
   team.watch = &watch;
   assert_int_equal(run_long_product(&team, c), CH_OK);
   assert_true(c[0] == 1);
-  assert_true(c[(int64_t)LONG_M * LONG_N - 1] == -1); /* the last rows were left out */
+  assert_true(c[(int64_t)LONG_M * LONG_N - 1] == -1); /* the last rows were not computed */
   free(c);
 }
 

@@ -1,5 +1,5 @@
-/* Tests the governor on simulated machines: functions say how long a step is with so many workers, and
- * whether threads wait for a processor. */
+/* Tests the governor on simulated machines: functions return the time of a step with a number of workers, and the time
+ * that threads wait for a processor. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <math.h>
@@ -10,14 +10,14 @@
 
 #include "tensor/governor.h"
 
-/* Returns the seconds of a step that has `work` seconds for one thread. */
+/* Returns the seconds of a step that takes one thread `work` seconds on an idle machine. */
 typedef double (*machine)(double work, int workers);
 
 static double idle(double work, int workers) {
   return work / workers;
 }
 
-/* Another program has one of the processors: threads that wait for one another get little done. */
+/* Another program uses one of the processors, and threads of a step wait for one another. */
 static double busy(double work, int workers) {
   return workers > 1 ? 5 * work : work;
 }
@@ -27,8 +27,8 @@ static double loud(double work, int workers) {
   return 1.4 * work / workers;
 }
 
-static double
-    swing; /* time on a machine whose speed swings: in every second second, two threads are as slow as one */
+/* Time on a machine whose speed changes every second. In odd seconds, two threads are slower than one. */
+static double swing;
 
 static double swinging(double work, int workers) {
   double taken = fmod(swing, 2) < 1 ? work / workers : 1.1 * work;
@@ -36,12 +36,12 @@ static double swinging(double work, int workers) {
   return taken;
 }
 
-/* The system limits the process to the time of one processor, without saying so. */
+/* The system limits the process to the time of one processor, and does not report it. */
 static double rationed(double work, int workers) {
   return workers > 1 ? 1.6 * work : work;
 }
 
-static ch_waiting waiting; /* what the system says */
+static ch_waiting waiting; /* times that read_waiting reports */
 
 static bool read_waiting(ch_waiting *seen) {
   *seen = waiting;
@@ -59,14 +59,14 @@ typedef struct world {
   double now;
 } world;
 
-/* Runs steps for so many seconds. Returns the share of that time in steps with `workers`. */
+/* Runs steps for `seconds` seconds. Returns the share of that time in steps with `workers`. */
 static double share_with(world *w, machine m, double work, double seconds, int workers) {
   double end = w->now + seconds, with = 0;
   while (w->now < end) {
     int chosen = ch_governor_workers(&w->governor, w->expected);
     double taken = m(work, chosen);
     w->now += taken;
-    double waits = m == busy && chosen > 1 ? 0.5 * taken : 0; /* one of the threads */
+    double waits = m == busy && chosen > 1 ? 0.5 * taken : 0; /* waiting time of one thread */
     waiting = (ch_waiting){waiting.ran + chosen * taken - waits, waiting.waited + waits};
     if (chosen == workers) with += taken;
     ch_governor_observe(&w->governor, &w->expected, taken, w->now);
@@ -74,8 +74,8 @@ static double share_with(world *w, machine m, double work, double seconds, int w
   return with / seconds;
 }
 
-static bool (*reads)(
-    ch_waiting *seen); /* every test runs with a system that says who waits, and with one that does not */
+/* Every test runs twice: with a system that reports waiting (read_waiting), and without (read_nothing). */
+static bool (*reads)(ch_waiting *seen);
 
 static void start(world *w, int threads, bool busy_now) {
   ch_governor_init(&w->governor, threads, busy_now);
@@ -120,7 +120,7 @@ static void a_busy_machine_is_met_with_one_thread(void **state) {
   start(&w, 2, true);
   assert_true(share_with(&w, busy, 200e-6, 0.9, 1) > 0.99);
   assert_true(share_with(&w, busy, 200e-6, 60, 1) > 0.95);
-  start(&w, 2, true); /* it was not busy after all */
+  start(&w, 2, true); /* now the machine is idle after all */
   share_with(&w, idle, 200e-6, 1, 2);
   assert_true(share_with(&w, idle, 200e-6, 60, 2) > 0.97);
 }
@@ -132,7 +132,7 @@ static void what_comes_into_the_way_is_answered_at_once(void **state) {
   assert_true(share_with(&w, busy, 200e-6, 1, 1) > 0.8);
 }
 
-/* Trials that change nothing cost little, whatever the length of a step. */
+/* Trials without effect cost little, for steps of any length. */
 static void all_threads_work_beside_loud_neighbours(void **state) {
   (void)state;
   static const double work[] = {20e-6, 300e-6, 5e-3, 0.2, 2};
@@ -143,7 +143,7 @@ static void all_threads_work_beside_loud_neighbours(void **state) {
   }
 }
 
-/* If nothing waits for a processor, changes in the machine's speed are no reason for fewer threads. */
+/* If no thread waits for a processor, changes in the machine's speed do not reduce the number of workers. */
 static void all_threads_work_where_the_speed_swings(void **state) {
   (void)state;
   static const double work[] = {20e-6, 300e-6, 5e-3, 0.2};

@@ -1,4 +1,4 @@
-/* Tests combining atoms, on every table, against sums; also 16-bit atoms. */
+/* Tests combining atoms on every table against sums, also 16-bit atoms. */
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 
@@ -83,7 +83,7 @@ static void either_gradient_can_be_left_out(void **state) {
   }
 }
 
-/* Atoms are widened as they are read: the sums are those of the 16-bit values. */
+/* The sums are those of the 16-bit values. */
 static void atoms_in_16_bits_are_widened(void **state) {
   (void)state;
   static const ch_dtype types[] = {CH_F16, CH_BF16};
@@ -99,7 +99,7 @@ static void atoms_in_16_bits_are_widened(void **state) {
       k->convert_from(all_threads(), ATOMS * SMALL, halves, types[t], wide);
       k->combine_forward(all_threads(), SMALL, ATOMS, coefficients, wide, k->dtype, expected);
       k->combine_forward(all_threads(), SMALL, ATOMS, coefficients, halves, types[t], got);
-      for (int i = 0; i < SMALL; i++) { /* multiply-adds may be fused in one of the two */
+      for (int i = 0; i < SMALL; i++) { /* one of the loops may fuse multiplications and additions */
         double size = 0;
         for (int a = 0; a < ATOMS; a++) size += fabs(c[a] * real_at(k, wide, a * SMALL + i));
         assert_true(fabs(real_at(k, got, i) - real_at(k, expected, i)) <= 2 * table_eps(k) * size);

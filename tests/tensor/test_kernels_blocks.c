@@ -1,4 +1,4 @@
-/* Tests block-quantised weights on every table: their values, and products of few rows with them. */
+/* Tests block-quantised weights on every table: their values, and products with them. */
 #include "tensor/kernel_testing.h"
 
 #include "tensor/encode_blocks.h"
@@ -9,7 +9,7 @@ enum { GROUP = 32, SUPER = 256, MOST_IN = 1024, MOST_OUT = 5, MOST_ROWS = 9 };
 
 static const ch_dtype types[] = {CH_Q8_0, CH_Q4_0, CH_Q4_K, CH_Q6_K};
 
-/* --- the definitions, value by value ------------------------------------------------------------------------ */
+/* --- the formats by definition ------------------------------------------------------------------------------ */
 
 static double half(const unsigned char *p) {
   unsigned bits = p[0] | (unsigned)p[1] << 8;
@@ -36,8 +36,7 @@ static double value_of(ch_dtype dtype, const unsigned char *row, int64_t i) {
   return half(b + 208) * (signed char)b[192 + at / 16] * ((low | high << 4) - 32);
 }
 
-/* Returns a matrix of random blocks with scales of a sensible size. Its memory is exactly as large as
-   needed. */
+/* Returns a matrix of random blocks with scales of usual size. Its memory ends with the last block. */
 static unsigned char *random_blocks(ch_random *random, ch_dtype dtype, int64_t count) {
   size_t bytes = ch_dtype_bytes(dtype, count), block = ch_dtype_bytes(dtype, ch_dtype_block(dtype));
   unsigned char *data = malloc(bytes);
@@ -80,7 +79,8 @@ static void blocks_become_the_values_they_stand_for(void **state) {
     }
 }
 
-/* Fills in values that eight bits and a scale hold exactly: 127 is among each 32. */
+/* Returns values that are exact as 8-bit integers with one scale for each 32. The largest of each 32 is 127 times its
+   scale. */
 static double *exact_rows(ch_random *random, int64_t rows, int64_t in) {
   double *x = zeros(rows * in);
   for (int64_t i = 0; i < rows * in; i += GROUP) {
@@ -149,8 +149,8 @@ static void products_with_blocks_are_those_of_their_values(void **state) {
       }
 }
 
-/* The matrices are large enough for all threads, for several passes over a block of rows, and for sums in
-   several parts. */
+/* Tests matrices large enough for all threads, for several passes over a block of rows, and for sums in several
+   parts. */
 static void large_products_are_right_too(void **state) {
   (void)state;
   ch_random random;
@@ -166,8 +166,8 @@ static void large_products_are_right_too(void **state) {
   }
 }
 
-/* Compares one and two rows, and from three rows on, bit for bit. With VNNI, three rows or more use
-   panels. */
+/* Compares the last row, or the last three, with those of a product of these rows alone, bit for bit. With VNNI,
+   products of three rows or more use panels. */
 static void a_row_of_a_product_with_blocks_does_not_depend_on_the_rows_beside_it(void **state) {
   (void)state;
   enum { ROWS = 33, IN = 1024, OUT = 53 };
@@ -204,7 +204,7 @@ static void a_row_of_a_product_with_blocks_does_not_depend_on_the_rows_beside_it
   free(x);
 }
 
-/* Compares bit for bit, with as many rows as each path has. */
+/* Compares products in one call with products in calls of their own, bit for bit. */
 static void products_with_blocks_do_not_depend_on_those_beside_them(void **state) {
   (void)state;
   enum { ROWS = 9, IN = 512, OUT = 70, COUNT = 3 };
@@ -254,7 +254,7 @@ static void rows_are_rounded_to_their_groups_largest(void **state) {
   unsigned char w[2][N * (N / GROUP) * 34];
   for (int i = 0; i < GROUP; i++) x[GROUP + i] = 0;
   for (int i = 0; i < N; i++) {
-    for (int j = 0; j < N; j++) plain[j] = i == j ? -8 : 0; /* whose block Q4_0 holds exactly */
+    for (int j = 0; j < N; j++) plain[j] = i == j ? -8 : 0; /* exact in Q4_0 */
     ch_encode_blocks(CH_Q8_0, plain, N, w[0] + ch_dtype_bytes(CH_Q8_0, i * N));
     ch_encode_blocks(CH_Q4_0, plain, N, w[1] + ch_dtype_bytes(CH_Q4_0, i * N));
   }

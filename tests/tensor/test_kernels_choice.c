@@ -1,4 +1,4 @@
-/* Tests which kernel table is chosen, and that each reports its name and lacks no kernel. */
+/* Tests the choice of the kernel table, and that each table has a name and all kernels. */
 #include <stdio.h>
 
 #include "tensor/kernel_testing.h"
@@ -22,7 +22,7 @@ static void every_table_is_named_and_typed(void **state) {
   }
 }
 
-/* Returns true if the operating system's kernel lists the flag, independently of the compiler's built-in. */
+/* Returns true if /proc/cpuinfo lists the flag. This does not depend on the compiler's built-in function. */
 static bool processor_has(const char *flag) {
   FILE *file = fopen("/proc/cpuinfo", "re");
   static char line[8192];
@@ -63,7 +63,7 @@ static void the_environment_lowers_the_instruction_set(void **state) {
     setenv("CROSSHEAD_ISA", "avx512", 1);
     assert_string_equal(ch_kernels_best(CH_F32)->name, "f32 avx512");
   }
-  setenv("CROSSHEAD_ISA", "avx512_bf16", 1); /* never more than the processor has */
+  setenv("CROSSHEAD_ISA", "avx512_bf16", 1); /* limited to what the processor has */
   const ch_kernels *most = NULL;
   for (int isa = 0; isa < CH_ISA_COUNT; isa++)
     if (ch_kernels_for(CH_F32, (ch_isa)isa)) most = ch_kernels_for(CH_F32, (ch_isa)isa);
@@ -104,7 +104,7 @@ static void the_loops_that_measure_limits_do_what_they_count(void **state) {
     void *values = reals_from(kernels, 1003, ones);
     for (int64_t n = 0; n <= 1003; n += 17) assert_true(kernels->read_loop(n, values) == (double)n);
     double flops[2];
-    /* The chains differ in their first value, and converge to 1 for any number of rounds. */
+    /* The chains start at different values and converge to 1. */
     assert_true(fabs(kernels->fma_loop(1000, 0.1, &flops[0]) - kernels->fma_loop(2000, 0.1, &flops[1])) <
                 1e-2);
     assert_true(flops[0] > 0 && flops[1] == 2 * flops[0]);
@@ -120,7 +120,7 @@ static void dot_loops_do_what_they_count_where_there_are_such_instructions(void 
     assert_int_equal(loops[i] != NULL, processor_has(flags[i]));
     if (!loops[i]) continue;
     double operations = 0, rounds = 1000, starts = 16 * 15 / 2;
-    /* 256 lanes; a lane's round is two products of BF16, or four of integers. */
+    /* There are 256 lanes. A round adds two products of BF16 or four of integers to each. */
     double expected = i == 0 ? 16 * (starts + 16 * 3) + 256 * rounds * 2 : 16 * starts + 256 * rounds * 16;
     assert_true(loops[i]((int64_t)rounds, 3, &operations) == expected);
     assert_true(operations == 256 * rounds * (i == 0 ? 4 : 8));

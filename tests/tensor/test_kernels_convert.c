@@ -50,13 +50,13 @@ static void every_16_bit_value_is_widened_exactly_and_comes_back(void **state) {
   free(halves), free(back), free(reals);
 }
 
-/* Rounds to the nearest of the format's values, ties to the even pattern, by search. */
+/* Rounds to the nearest value of the format, ties to the even pattern, by search. */
 static uint16_t nearest(double value, int exponent_bits) {
   uint16_t sign = signbit(value) ? 0x8000 : 0;
   value = fabs(value);
   uint16_t infinity = (uint16_t)(((1 << exponent_bits) - 1) << (15 - exponent_bits));
   uint16_t low = 0, high = infinity;
-  while (high - low > 1) { /* the last pattern whose value is not above */
+  while (high - low > 1) { /* finds the last pattern whose value is at most `value` */
     uint16_t middle = (uint16_t)((low + high) / 2);
     if (meaning(middle, exponent_bits) <= value)
       low = middle;
@@ -64,8 +64,8 @@ static uint16_t nearest(double value, int exponent_bits) {
       high = middle;
   }
   double below = meaning(low, exponent_bits), above = meaning((uint16_t)(low + 1), exponent_bits);
-  if (low + 1 == infinity) /* what would follow the largest finite value */
-    above = below + (below - meaning((uint16_t)(low - 1), exponent_bits));
+  /* after the largest finite value, the next value if exponents were not limited */
+  if (low + 1 == infinity) above = below + (below - meaning((uint16_t)(low - 1), exponent_bits));
   if (isinf(value)) return infinity | sign;
   bool up = value - below > above - value || (value - below == above - value && (low & 1));
   return (uint16_t)((low + up) | sign);
@@ -145,7 +145,7 @@ static void doubles_are_rounded_once_and_not_by_way_of_floats(void **state) {
       uint16_t infinity = (uint16_t)(((1 << bits) - 1) << (15 - bits));
       uint16_t low = (uint16_t)ch_random_below(&random, (uint64_t)infinity - 1), got;
       double tie = (meaning(low, bits) + meaning((uint16_t)(low + 1), bits)) / 2;
-      /* So near a tie that a float would fall on it. */
+      /* So near a tie that F32 rounds it to the tie. */
       double value = c & 1 ? nextafter(tie, 0) : nextafter(tie, INFINITY);
       kernels->convert_to(all_threads(), 1, &value, formats[f].dtype, &got);
       assert_int_equal(got, nearest(value, bits));
@@ -188,8 +188,8 @@ static void floats_and_doubles_convert_as_c_does(void **state) {
   free(doubles), free(doubles_back), free(floats), free(floats_back);
 }
 
-/* Returns the place of element (k, n) of a factor of K rows in blocks of 32 x 64, with pairs of rows side by
-   side. */
+/* Returns the place of element (k, n) of a factor of `factor_rows` rows in blocks of 32 x 64, in which pairs of rows
+   are interleaved. */
 static int64_t packed_place(int64_t factor_rows, int64_t k, int64_t n) {
   int64_t blocks = (factor_rows + 31) / 32;
   return ((n / 64 * blocks + k / 32) * 16 + k % 32 / 2) * 128 + n % 64 * 2 + k % 2;
@@ -199,8 +199,7 @@ static int64_t packed_size(int64_t k, int64_t n) {
   return (k + 31) / 32 * 32 * ((n + 63) / 64 * 64);
 }
 
-/* Checks W [rows, columns] packed as a factor W [k, n], and packed as W^T. Elements past the ends are
-   zero. */
+/* Checks W [rows, columns] packed as a factor, and packed as the factor W^T. Elements after the ends are zero. */
 static void check_packed(const ch_kernels *kernels, const uint16_t *rounded, int64_t rows, int64_t columns,
                          int64_t ld, const uint16_t *factor, const uint16_t *transposed) {
   for (int64_t r = 0; r < (rows + 63) / 64 * 64; r++)

@@ -30,8 +30,7 @@ static double normal_density(double x) {
 
 /* --- sums and copies ------------------------------------------------------------------------------------ */
 
-/* Returns the length of a pattern that is repeated over n elements. The last copy is cut off if n is not a
-   multiple. */
+/* Returns the length of the pattern that is repeated over n elements. */
 static int64_t pattern_elements(int64_t n) {
   return n < 7 ? n : 7;
 }
@@ -131,8 +130,7 @@ static void call_activations(const ch_kernels *kernels, void *const *in, void **
   kernels->gelu_tanh_forward(all_threads(), s->n, in[0], out[2]);
 }
 
-/* GELU with a tanh multiplies x by a sigmoid. These functions return the sigmoid's argument and the
-   sigmoid. */
+/* GELU with a tanh multiplies x by a sigmoid. tanh_argument returns the sigmoid's argument, tanh_gate the sigmoid. */
 static double tanh_argument(double x) {
   return 2 * sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x);
 }
@@ -141,7 +139,7 @@ static double tanh_gate(double x) {
   return 1 / (1 + exp(-tanh_argument(x)));
 }
 
-/* Fills in random values and, if there is room, the difficult ones. */
+/* Returns random values. If n is large enough, some of them are difficult ones. */
 static double *activation_inputs(ch_random *random, int64_t n) {
   static const double special[] = {0,     1e-30, -1e-30, 20,  -20,  5.5,  -5.5, 13,
                                    -12.5, 80,    -80,    100, -100, 1e30, 3e38};
@@ -163,10 +161,10 @@ static void activations_follow_their_equations(void **state) {
     for (int64_t i = 0; i < s.n; i++) {
       swiglu[i] = silu(x[i]) * up[i];
       gelu[i] = x[i] * normal(x[i]);
-      /* A few units of the value itself, even where it is tiny; below the normal range of F32 absolutely. */
+      /* Relative bounds, also for tiny values, and an absolute one below the normal range of F32. */
       swiglu_bound[i] = 8 * fabs(swiglu[i]) + 1e-29;
-      gelu_bound[i] =
-          (10 + 2 * x[i] * x[i]) * fabs(gelu[i]) + 1e-29; /* erfc magnifies its argument's error by x^2 */
+      /* erfc magnifies its argument's error by x^2 */
+      gelu_bound[i] = (10 + 2 * x[i] * x[i]) * fabs(gelu[i]) + 1e-29;
       gelu_tanh[i] = x[i] * tanh_gate(x[i]);
       gelu_tanh_bound[i] = (10 + 8 * fabs(tanh_argument(x[i]))) * fabs(gelu_tanh[i]) + 1e-29;
     }
@@ -342,7 +340,7 @@ static void a_sum_of_squares_is_exact_to_double_rounding_and_shows_what_is_not_f
         omp_set_num_threads(threads);
         double sum = kernels->sum_squares(all_threads(), n, reals);
         if (threads == LEAST_THREADS) first = sum;
-        assert_true(sum == first); /* not even rounding depends on the threads */
+        assert_true(sum == first); /* the same bits with any number of threads */
         assert_true(fabs(sum - expected) <= 1e-12 * expected);
       }
       free(reals);
@@ -366,7 +364,7 @@ static void a_sum_of_squares_is_exact_to_double_rounding_and_shows_what_is_not_f
   omp_set_num_threads(usual_threads);
 }
 
-/* Squares each column alone: its neighbours must not matter. */
+/* Compares the sum of squares of each column with that of the column alone, bit for bit. */
 static void squares_of_columns_are_those_of_each_alone(void **state) {
   (void)state;
   enum { ROWS = 7, COLUMNS = 21 };

@@ -39,7 +39,7 @@ static void probabilities(const routing_case *c, const double *logits, double *p
   for (int64_t e = 0; e < c->experts && c->sigmoid; e++) p[e] = 1 / (1 + exp(-logits[e]));
 }
 
-/* Excludes the experts of all but the best groups; of equal groups the first wins. */
+/* Excludes the experts of all but the best groups. Of equal groups, the first is the best. */
 static void leave_worse_groups_out(const routing_case *c, double *score) {
   double of_group[64];
   if (c->groups < 2) return;
@@ -65,7 +65,7 @@ static ch_routing_rule rule_of(const routing_case *c) {
                            c->sigmoid, c->groups, c->active_groups};
 }
 
-/* Chooses the best by repeated search. */
+/* Chooses the best experts by repeated search. */
 static void choose(const routing_case *c, const double *logits, const double *bias, int32_t *chosen) {
   double *score = zeros(c->experts);
   for (int64_t r = 0; r < c->rows; r++) {
@@ -93,7 +93,7 @@ static void the_best_experts_are_chosen_the_first_of_equals(void **state) {
     double *logits = random_values(&random, c->rows * c->experts, 2);
     double *bias = zeros(c->experts);
     for (int64_t e = 0; e < c->experts; e++) bias[e] = 0.25 * (double)(e % 5);
-    for (int64_t e = 0; e < c->experts; e++) logits[e] = 1; /* a row of equals */
+    for (int64_t e = 0; e < c->experts; e++) logits[e] = 1; /* a row of equal logits */
     int64_t choices = c->rows * c->active;
     int32_t *expected = malloc((size_t)choices * sizeof *expected),
             *got = malloc((size_t)choices * sizeof *got);
@@ -129,18 +129,18 @@ static void call_route(const ch_kernels *kernels, void *const *in, void **out, v
                           PULL_ROWS, out[1], out[2], c->accumulate);
 }
 
-/* Returns dp_i / dl_e. */
+/* Returns dp_i / dl_e for probabilities p of logits l. */
 static double slope(const routing_case *c, const double *p, int32_t i, int64_t e) {
   return c->sigmoid ? (i == e) * p[i] * (1 - p[i]) : p[i] * ((i == e) - p[e]);
 }
 
-/* Computes the gradient of call_route for one row from the derivative of the softmax: dw_j / dl_e. */
+/* Computes the weights of one row, its pulled sum, and the gradient of its logits. */
 static void expected_row(const routing_case *c, const double *logits, const int32_t *chosen,
                          const double *dweights, const double *pull, double *weights, double *pulled,
                          double *dlogits) {
   double *p = zeros(c->experts), *soft = zeros(c->experts), total = 0;
   probabilities(c, logits, p);
-  softmax(c->experts, logits, soft); /* what pulls are on */
+  softmax(c->experts, logits, soft); /* probabilities that `pull` weights */
   for (int64_t j = 0; j < c->active; j++) total += c->renormalise ? p[chosen[j]] : 1;
   if (!c->renormalise) total = 1;
   *pulled = 0;
@@ -179,7 +179,7 @@ static void weights_and_their_gradients_follow_the_softmax(void **state) {
                    c.pulled ? pull + r / PULL_ROWS * c.experts : NULL, weights + r * c.active, pulled + r,
                    dlogits + r * c.experts);
       bounds[1][r] = 100;
-      if (!c.pulled) pulled[r] = NAN; /* not written */
+      if (!c.pulled) pulled[r] = NAN; /* route_backward does not write it */
     }
     for (int64_t k = 0; k < choices; k++) bounds[0][k] = 40 * fabs(weights[k]);
     for (int64_t k = 0; k < all; k++) bounds[2][k] = 100;
@@ -215,7 +215,7 @@ static void call_rows(const ch_kernels *kernels, void *const *in, void **out, vo
   const rows_case *c = data;
   size_t bytes = (size_t)(c->rows * c->n) * ch_dtype_size(kernels->dtype);
   kernels->swiglu_rows_forward(all_threads(), c->rows, c->n, in[0], in[1], in[2], out[0]);
-  memcpy(out[1], in[0], bytes); /* in place, as the experts use it */
+  memcpy(out[1], in[0], bytes); /* experts call it in place */
   memcpy(out[2], in[1], bytes);
   kernels->swiglu_rows_backward(all_threads(), c->rows, c->n, out[1], out[2], in[2], in[3], out[1], out[2],
                                 out[3]);

@@ -180,7 +180,7 @@ static void attend_one(const attended *s, const double *const factor[CH_FACTORS]
   free(weight);
 }
 
-/* Stores factors as a cache of `dtype` does, and reads them back. */
+/* Returns factors as a cache of `dtype` stores them, and replaces `values` by the stored ones. */
 static void *store_factor(const ch_kernels *k, const attended *s, int factor, ch_dtype dtype,
                           double *values) {
   int64_t tokens = s->past + s->queries, rows = s->sequences * tokens, width = width_of(s, factor);

@@ -1,13 +1,13 @@
-/* Tests the kernels on rows of heads, gates and states of every table against their equations. */
+/* Tests the kernels for heads, gates and states of every table against their equations. */
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 
-/* The sizes are odd on purpose: no vector length divides them. */
+/* No vector length divides these sizes. */
 enum { ROWS = 37, IN = 3, OUT = 5, DIM = 19, LATENT = 21, NOPE = 7, ROPE = 6, VALUE = 11 };
 
 static ch_random randomness;
 
-/* Allowed errors: some eps of 1 + |value|. */
+/* Returns allowed errors: `eps` times 1 + |value|. */
 static double *near_to(const double *expected, int64_t n, double eps) {
   double *bound = zeros(n);
   for (int64_t i = 0; i < n; i++) bound[i] = eps * (1 + fabs(expected[i]));
@@ -152,7 +152,7 @@ static void heads_are_mixed_and_their_gradients_are_the_transpose(void **state) 
   free(x), free(m), free(d), free(old), free(y), free(dx), free(dm), free(by), free(bx), free(bm);
 }
 
-/* Moves columns 2 … DIM-1 of every head of IN to heads DIM + 3 apart, and sums them over heads. */
+/* Copies columns 2 … DIM-1 of IN heads to heads with a stride of DIM + 3, and sums them over heads. */
 static void call_slices(const ch_kernels *k, void *const *in, void **out, void *scratch, const void *data) {
   (void)scratch, (void)data;
   size_t element = ch_dtype_size(k->dtype);
@@ -190,8 +190,7 @@ static void slices_of_heads_move_and_add_up(void **state) {
   free(x), free(old), free(y), free(s), free(by), free(bs);
 }
 
-/* Multiplies every head by rows 1 … of its own OUT rows of a matrix [IN * OUT, DIM], and by their
-   transpose. */
+/* Multiplies every head by rows 1 … OUT-1 of its OUT rows of a matrix [IN * OUT, DIM], and by their transpose. */
 static void call_head_product(const ch_kernels *k, void *const *in, void **out, void *scratch,
                               const void *data) {
   (void)scratch, (void)data;
@@ -270,7 +269,8 @@ static void states_turn_by_their_places(void **state) {
           y[a] = x[a] * cos(angle) - x[b] * sin(angle);
           y[b] = x[b] * cos(angle) + x[a] * sin(angle);
         }
-    double *bound = near_to(y, N, 20); /* and the rounding of the angles themselves */
+    double *bound = near_to(y, N, 20);
+    /* the rounding of angles */
     for (int64_t i = 0; i < N; i++) bound[i] += (double)(t->first + ROWS) * frequencies[0];
     run_check(&(kernel_check){.what = "turning states",
                               .call = call_turning,
@@ -323,7 +323,7 @@ static void a_norm_in_two_halves_is_the_norm(void **state) {
   free(x), free(w), free(b), free(moments), free(y), free(bm), free(by);
 }
 
-/* --- gated latents, id by id -------------------------------------------------------------------------------- */
+/* --- gated latents by id ------------------------------------------------------------------------------------ */
 
 enum { HEADS = 3, TOKENS = 300, IDS = 41, GATED = HEADS * (NOPE + VALUE), STATE = LATENT + ROPE };
 
@@ -362,7 +362,7 @@ static void call_gated(const ch_kernels *k, void *const *in, void **out, void *s
   k->gated_attend(&args);
 }
 
-/* Computes by the definition: every token is expanded, gated, normed and attended to. */
+/* Computes attention by its definition: expands, gates and norms every token. */
 static void expand_and_attend(const gated_case *c, const int32_t *id, double *const in[7], double *out) {
   for (int64_t h = 0; h < HEADS; h++) {
     double weight[TOKENS], sum = 0, *y = out + h * VALUE;
@@ -388,8 +388,8 @@ static void expand_and_attend(const gated_case *c, const int32_t *id, double *co
   }
 }
 
-/* The ids of tokens. Mixed: half of them are one id, with more tokens than are processed at once, and others
-   occur once or a few times. Different: every token has its own id. One: all are equal. */
+/* Kinds of token ids. MIXED_IDS: half of the tokens have one id, more than are processed at once, and other ids occur
+   once or a few times. DIFFERENT_IDS: every token has its own id. ONE_ID: all tokens have one id. */
 enum { MIXED_IDS, DIFFERENT_IDS, ONE_ID };
 
 static int32_t made_up_id(int kind, int t) {

@@ -41,7 +41,7 @@ static void call_rmsnorm(const ch_kernels *kernels, void *const *in, void **out,
   (void)scratch;
   const norm_shape *s = data;
   kernels->rmsnorm_forward(all_threads(), s->rows, s->n, 1, in[0], in[1], s->eps, out[0], out[1]);
-  /* In place, and without keeping rstd: the same bits. */
+  /* In place and without storing rstd, the bits are the same. */
   size_t bytes = (size_t)(s->rows * s->n) * ch_dtype_size(kernels->dtype);
   void *copy = malloc(bytes);
   assert_non_null(copy);
@@ -90,7 +90,7 @@ static void the_forward_norms_follow_their_equations(void **state) {
       layernorm_row(s.n, x + r * s.n, w, b, s.eps, y + r * s.n, moments + 2 * r);
       double most = 0, scale = moments[2 * r + 1];
       for (int64_t i = 0; i < s.n; i++) most = fmax(most, fabs(x[r * s.n + i]));
-      /* The mean is off by at most n eps max|x|, which the scale then magnifies. */
+      /* The error of the mean is at most n eps max|x|. The scale magnifies it. */
       loose[2 * r] = (4 + (double)s.n) * most;
       loose[2 * r + 1] =
           scale * (8 + (double)s.n +
@@ -98,7 +98,7 @@ static void the_forward_norms_follow_their_equations(void **state) {
       for (int64_t i = 0; i < s.n; i++)
         bound[r * s.n + i] = (8 + (double)s.n) * (fabs(w[i]) * scale * most * 3 + fabs(b[i]));
     }
-    if (s.n > 1) { /* of one value the deviation is 0 or pure rounding */
+    if (s.n > 1) { /* the deviation of one value is 0 or rounding error */
       check = (kernel_check){.what = "layernorm_forward",
                              .call = call_layernorm,
                              .data = &s,
@@ -121,7 +121,7 @@ typedef struct loss_data {
   norm_shape shape;
   bool layer;
   const double *x, *w, *b, *dy;
-  int varied; /* 0: x, 1: w, 2: b */
+  int varied; /* argument that `values` replaces: 0 is x, 1 is w, 2 is b */
 } loss_data;
 
 /* Returns the sum of dy * norm(x), computed by the double table. */
@@ -180,8 +180,7 @@ static void call_rmsnorm_backward(const ch_kernels *kernels, void *const *in, vo
   const norm_shape *s = data;
   kernels->rmsnorm_backward(all_threads(), s->rows, s->n, 1, in[0], in[1], in[2], in[3], out[0],
                             s->accumulate, out[1], s->accumulate_weight, scratch);
-  /* Computes each gradient alone, with NULL for the other. The values must not depend on it; they replace
-     what was there. */
+  /* Computes each gradient alone, with NULL for the other. */
   kernels->rmsnorm_backward(all_threads(), s->rows, s->n, 1, in[0], in[1], in[2], in[3], NULL, false, out[2],
                             false, scratch);
   kernels->rmsnorm_backward(all_threads(), s->rows, s->n, 1, in[0], in[1], in[2], in[3], out[3], false, NULL,
@@ -197,7 +196,7 @@ static void call_layernorm_backward(const ch_kernels *kernels, void *const *in, 
                               out[4], false, scratch);
 }
 
-/* Computes |a| + |b| for the error bound of an accumulated value. */
+/* Returns factor * (|a| + |b|), the error bound of an accumulated value. */
 static double *magnitudes(int64_t n, const double *a, const double *b, double factor) {
   double *sum = zeros(n);
   for (int64_t i = 0; i < n; i++) sum[i] = factor * (fabs(a[i]) + fabs(b[i]));
@@ -211,7 +210,7 @@ static void the_backward_norms_of_all_tables_agree(void **state) {
   const ch_kernels *reference = ch_kernels_for(CH_F64, CH_ISA_PLAIN);
   for (int c = 0; c < SHAPES; c++) {
     norm_shape s = shapes[c];
-    s.eps = 1e-3; /* the test is not about conditioning */
+    s.eps = 1e-3; /* so large that the gradients are well conditioned */
     int64_t size = s.rows * s.n, n = s.n;
     double *x = random_values(&random, size, 1), *w = random_values(&random, n, 1);
     double *dy = random_values(&random, size, 1), *y = zeros(size), *b = zeros(n);

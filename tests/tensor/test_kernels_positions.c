@@ -19,7 +19,7 @@ static void call_rope(const ch_kernels *kernels, void *const *in, void **out, vo
   kernels->rope(all_threads(), c->rows, c->heads, c->head_dim, c->rotary, c->leading, c->interleaved,
                 c->inverse, out[1], in[0], out[0], c->accumulate);
   if (c->accumulate) return;
-  /* In place: the same bits. */
+  /* In place, the bits are the same. */
   size_t bytes = (size_t)(c->rows * c->heads * c->head_dim) * ch_dtype_size(kernels->dtype);
   void *copy = malloc(bytes);
   assert_non_null(copy);

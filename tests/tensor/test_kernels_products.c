@@ -1,16 +1,17 @@
-/* Tests matrix-vector and tile products of every table, in all small sizes and strides. */
+/* Tests products of few rows and of tiles on every table, with many small sizes and strides. */
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 
 /* --- gemv ----------------------------------------------------------------------------------------------- */
 
-/* Ways to multiply by weights in BF16. A table need not have all of them. */
+/* Functions for products of few rows: gemv, gemv_bf16, and gemv_split with x in the table's type or in BF16. Some
+   tables lack some of them. */
 typedef enum gemv_way { PLAIN, PAIRS, SPLIT, SPLIT_HALVES, WAYS } gemv_way;
 
 typedef struct gemv_case {
   int64_t rows, in, out;
   bool accumulate, with_bias;
-  ch_dtype dtype; /* CH_F32 means the table's own type */
+  ch_dtype dtype; /* type of the weights; CH_F32: the table's own type */
   gemv_way way;
 } gemv_case;
 
@@ -18,7 +19,7 @@ static bool has_way(const ch_kernels *kernels, gemv_way way) {
   return way == PLAIN || (way == PAIRS ? kernels->gemv_bf16 != NULL : kernels->gemv_split != NULL);
 }
 
-/* Returns memory for rows in another layout. */
+/* Returns aligned memory for rows in another layout. */
 static void *lines(size_t bytes) {
   void *room = aligned_alloc(64, bytes + 64);
   assert_non_null(room);
@@ -116,7 +117,7 @@ static void a_matrix_vector_product_is_right_for_all_row_counts_and_sizes(void *
       c.dtype = CH_BF16;
       for (c.way = PAIRS; c.way < WAYS; c.way++) check_gemv(&random, c);
     }
-  for (int d = 0; d < 3; d++) { /* large enough for several threads */
+  for (int d = 0; d < 3; d++) { /* sizes that are large enough for several threads */
     for (gemv_way way = PLAIN; way < (dtypes[d] == CH_BF16 ? WAYS : PAIRS); way++) {
       check_gemv(&random, (gemv_case){1, 301, 203, false, true, dtypes[d], way});
       check_gemv(&random, (gemv_case){3, 513, 67, true, false, dtypes[d], way});
@@ -152,9 +153,9 @@ static void multiply(const ch_kernels *kernels, gemv_way way, int64_t rows, int6
     kernels->gemv(all_threads(), rows, in, x->x, dtype, count, products, false);
 }
 
-/* Tests every way in which a table multiplies, with its layout of x and its weights. */
 enum { MOST_ROWS = 33, IN = 1500, OUT = 53 };
 
+/* A table, one of its functions for products of few rows, and operands in the function's layout. */
 typedef struct gemv_setting {
   const ch_kernels *kernels;
   gemv_way way;
@@ -189,7 +190,8 @@ static void for_all_ways(void (*check)(const gemv_setting *setting)) {
   free(x), free(w), free(room);
 }
 
-/* Compares bit for bit, because batches of sequences rely on it. */
+/* Compares the last row of a product with the product of this row alone, bit for bit: results of sequences must not
+   depend on their batch. */
 static void check_rows_alone(const gemv_setting *s) {
   static float together[MOST_ROWS * OUT], alone[OUT];
   for (int64_t rows = 1; rows <= MOST_ROWS; rows++) {
@@ -207,8 +209,8 @@ static void a_row_of_a_product_does_not_depend_on_the_rows_beside_it(void **stat
   for_all_ways(check_rows_alone);
 }
 
-/* Multiplies matrices of different sizes, in another order than in memory, with and without biases, again bit
-   for bit. */
+/* Compares products in one call with products in calls of their own, bit for bit. The matrices have different sizes,
+   and another order than in memory. */
 static void check_products_alone(const gemv_setting *s) {
   enum { COUNT = 4 };
   static const int64_t first[COUNT] = {21, 20, 0, 23}, outs[COUNT] = {2, 1, 20, 30};
@@ -239,7 +241,7 @@ static void a_product_does_not_depend_on_the_products_beside_it(void **state) {
 typedef struct tile_case {
   int64_t m, n, k;
   bool transposed, accumulate;
-  int64_t a_extra, b_extra, c_extra; /* strides beyond the dense ones */
+  int64_t a_extra, b_extra, c_extra; /* elements between two rows */
 } tile_case;
 
 static void call_tile(const ch_kernels *kernels, void *const *in, void **out, void *scratch,
@@ -253,12 +255,12 @@ static void call_tile(const ch_kernels *kernels, void *const *in, void **out, vo
 
 static void check_tile(ch_random *random, tile_case c) {
   int64_t lda = (c.transposed ? c.m : c.k) + c.a_extra, ldb = c.n + c.b_extra, ldc = c.n + c.c_extra;
-  /* Ends exactly after the last element, so that a sanitizer detects reads past it. */
+  /* The memory ends with the last element, so that a sanitizer detects reads after it. */
   int64_t a_size = c.transposed ? (c.k - 1) * lda + c.m : (c.m - 1) * lda + c.k;
   int64_t b_size = (c.k - 1) * ldb + c.n, c_size = (c.m - 1) * ldc + c.n;
   double *a = random_values(random, a_size, 1), *b = random_values(random, b_size, 1);
   double *c0 = random_values(random, c_size, 1), *expected = zeros(c_size), *bound = zeros(c_size);
-  memcpy(expected, c0, (size_t)c_size * sizeof *c0); /* between the rows nothing may change */
+  memcpy(expected, c0, (size_t)c_size * sizeof *c0); /* elements between rows must not change */
   for (int64_t i = 0; i < c.m; i++)
     for (int64_t j = 0; j < c.n; j++) {
       double sum = c.accumulate ? c0[i * ldc + j] : 0, magnitude = fabs(sum);

@@ -1,5 +1,5 @@
-/* Tests states quantised in blocks of 32: stored values are the nearest to the given ones, and reading
- * returns the stored values. */
+/* Tests states quantised in blocks of 32: stored values are the nearest to the given ones, and unpacking returns the
+ * stored values. */
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 
@@ -12,7 +12,7 @@ static double half_value(const unsigned char *p) {
   return exponent ? sign * ldexp(1024 + fraction, exponent - 25) : sign * ldexp(fraction, -24);
 }
 
-/* Decodes a block by ggml's definition; returns its scale. */
+/* Decodes a block by ggml's definition. Returns its scale. */
 static double decode(ch_dtype dtype, const unsigned char *block, double y[BLOCK_VALUES]) {
   double scale = half_value(block);
   for (int i = 0; i < BLOCK_VALUES; i++) {
@@ -26,7 +26,7 @@ static double decode(ch_dtype dtype, const unsigned char *block, double y[BLOCK_
 
 static const ch_dtype types[] = {CH_Q8_0, CH_Q4_0};
 
-/* Fills in rows of magnitudes from tiny to large, one of them all zeros. */
+/* Fills rows with values of magnitudes from tiny to large. One row is all zeros. */
 static void fill(double *x, int64_t rows, int64_t n) {
   ch_random random;
   ch_random_seed(&random, 3, 0);
@@ -35,8 +35,7 @@ static void fill(double *x, int64_t rows, int64_t n) {
       x[r * n + i] = r == 2 ? 0 : (double)(float)(ch_random_normal(&random) * pow(10, (double)(r % 9) - 5));
 }
 
-/* Returns the sum of squared errors of the 4-bit block whose scale puts the value of largest magnitude at
-   -8. */
+/* Returns the sum of squared errors of a 4-bit block whose value of largest magnitude is stored as -8. */
 static double plain_error(const double *x) {
   double extreme = 0, sum = 0;
   for (int i = 0; i < BLOCK_VALUES; i++)
@@ -55,7 +54,7 @@ static void check_block(const ch_kernels *kernels, ch_dtype dtype, const double 
   for (int i = 0; i < BLOCK_VALUES; i++) {
     largest = fmax(largest, fabs(x[i]));
     error += (x[i] - y[i]) * (x[i] - y[i]);
-    rounded += pow(ldexp(fabs(x[i]), -10) + ldexp(8, -25), 2); /* what F16 makes of the scale */
+    rounded += pow(ldexp(fabs(x[i]), -10) + ldexp(8, -25), 2); /* error of the scale in F16 */
   }
   if (dtype == CH_Q4_0) {
     if (!(sqrt(error) <= sqrt(plain_error(x)) + sqrt(rounded)))
@@ -109,7 +108,7 @@ static void rows_of_any_width_come_back_within_half_a_step(void **state) {
           }
         }
       }
-      /* Every second row, from the second block on. */
+      /* Unpacks every second row, from its second block on. */
       if (whole < 2 * BLOCK_VALUES) continue;
       int64_t left = whole - BLOCK_VALUES;
       void *again = calloc((size_t)(ROWS / 2 * left), sizeof(double));
@@ -143,7 +142,7 @@ static void what_is_not_finite_stays_visible(void **state) {
       kernels->pack_states(all_threads(), 1, 64, x, types[i % 2], blocks);
       kernels->unpack_states(1, 64, blocks, 0, types[i % 2], y);
       assert_true(isnan(real_at(kernels, y, 5 + i)));
-      assert_true(isfinite(real_at(kernels, y, 40))); /* of the other block */
+      assert_true(isfinite(real_at(kernels, y, 40))); /* a value of the other block */
     }
   }
 }

@@ -18,7 +18,7 @@ static void call_cross_entropy(const ch_kernels *kernels, void *const *in, void 
   memcpy(out[0], in[0], bytes);
   kernels->cross_entropy(all_threads(), c->rows, c->vocabulary, c->smoothing, 0, out[0], c->targets, out[1],
                          in[1]);
-  /* The loss alone: the logits stay, the loss has the same bits. */
+  /* Computes the loss without the gradient. The logits stay, and the loss has the same bits. */
   memcpy(scratch, in[0], bytes);
   kernels->cross_entropy(all_threads(), c->rows, c->vocabulary, c->smoothing, 0, scratch, c->targets, out[2],
                          NULL);
@@ -26,7 +26,7 @@ static void call_cross_entropy(const ch_kernels *kernels, void *const *in, void 
   assert_memory_equal(out[1], out[2], (size_t)c->rows * ch_dtype_size(kernels->dtype));
 }
 
-/* Returns the expected loss and gradient of one row: the loss is -sum of the target's shares times log
+/* Returns the expected loss of one row and computes its gradient. The loss is -sum of target shares times log
    probabilities. */
 static double row_loss(int64_t n, const double *x, int32_t target, double smoothing, double scale,
                        double *gradient) {
@@ -55,8 +55,8 @@ static void check_cross_entropy(ch_random *random, int64_t rows, int64_t vocabul
     loss[r] = row_loss(vocabulary, row, targets[r], smoothing, scale[r], gradient + r * vocabulary);
     double least = row[0], most = row[0];
     for (int64_t i = 0; i < vocabulary; i++) least = fmin(least, row[i]), most = fmax(most, row[i]);
-    /* Each exponential is off by its argument's rounding; the sum of positive terms by as many units as
-     * terms. */
+    /* The relative error of an exponential is the rounding of its argument. The error of the sum of positive terms has
+     * as many units as there are terms. */
     double units = (double)(vocabulary + 8) + (most - least);
     loss_bound[r] = units + fabs(loss[r]) * 2;
     for (int64_t i = 0; i < vocabulary; i++) {
@@ -114,7 +114,7 @@ static void logits_that_are_not_finite_give_a_loss_that_is_not_finite(void **sta
           assert_false(isfinite(real_at(kernels, loss, 0)));
           free(logits), free(loss);
         }
-    /* A token with minus infinity is excluded. */
+    /* A logit of minus infinity excludes its token. */
     const double masked[3] = {0, -INFINITY, 0};
     void *logits = reals_from(kernels, 3, masked), *loss = reals_from(kernels, 1, NULL);
     const int32_t target = 2;
@@ -194,7 +194,7 @@ static void an_adamw_step_follows_its_equations(void **state) {
       w[i] = w0[i] - c.lr * (update + c.decay * w0[i]);
       mb[i] = 4 * (fabs(m0[i]) + fabs(scaled));
       vb[i] = 6 * v[i];
-      /* m is a difference of larger numbers; its error passes through the division. */
+      /* m may be a difference of larger numbers. Its error passes through the division. */
       double m_error = mb[i] * c.correction1 / (sqrt(v[i] * c.correction2) + c.eps);
       wb[i] = 2 * fabs(w0[i]) + c.lr * (m_error + 12 * fabs(update) + 4 * fabs(c.decay * w0[i]));
     }

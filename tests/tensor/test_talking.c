@@ -2,7 +2,7 @@
  * shapes, masks and state types. */
 #include "tensor/attend_testing.h"
 
-/* The results of one query for all heads and tokens: [heads, tokens] each. */
+/* Results of one query for all heads and tokens, [heads, tokens] each. */
 typedef struct pair_tables {
   double *scores, *weights, *mixed, *size, *dmixed, *dmixed_size, *dweights, *dweights_size, *dlogits,
       *dlogits_size;
@@ -10,8 +10,7 @@ typedef struct pair_tables {
 
 enum { PAIR_TABLES = sizeof(pair_tables) / sizeof(double *), GRADIENTS = 5 };
 
-/* A case, its mixes (NULL: off), and the expected results. Gradients are those of q, k, v, the mix of logits
-   and the mix of weights. */
+/* A case, its mixes (NULL: off), and the expected gradients of q, k, v, the mix of logits and the mix of weights. */
 typedef struct talking_case {
   attend_data *d;
   int64_t heads;
@@ -24,8 +23,7 @@ static double entry(const double *mix, int64_t heads, int64_t i, int64_t j) {
   return mix ? mix[i * heads + j] : i == j;
 }
 
-/* Computes scores, weights and mixed weights of query i. Returns the largest error of a logit in units of
-   eps. */
+/* Computes scores, weights and mixed weights of query i. Returns the largest error of a logit, in units of eps. */
 static double expect_weights(const talking_case *t, int64_t s, int64_t i, const pair_tables *p) {
   const attend_data *d = t->d;
   int64_t heads = t->heads, tokens = d->tokens, keys = d->past[s] + d->shape.queries;
@@ -93,7 +91,7 @@ static void add_to(talking_case *t, int which, int64_t at, double value, double 
   t->bound[which][at] += fabs(bound);
 }
 
-/* Adds query i's part to all gradients. (Row of a state: tokens are those of the pass.) */
+/* Adds query i's part to all gradients. There are no past tokens. */
 static void expect_gradients(talking_case *t, int64_t s, int64_t i, const pair_tables *p, double error) {
   const attend_data *d = t->d;
   const attend_case *c = &d->shape;
@@ -169,7 +167,7 @@ static void expect_all(talking_case *t, bool gradients) {
   for (int i = 0; i < (int)PAIR_TABLES; i++) free(table[i]);
 }
 
-/* `mixes`: bit 0 logits, bit 1 weights. */
+/* Creates a case. `mixes`: 1 mixes logits, 2 mixes weights, 3 mixes both. */
 static talking_case make_case(ch_random *random, attend_case c, int mixes) {
   c.kv_heads = c.heads;
   talking_case t = {.d = make_attend_data(random, c), .heads = c.heads};
@@ -215,7 +213,7 @@ static void run_forward(const talking_case *t, const ch_kernels *kernels, ch_att
   close_scratch(&scratch, describe(&t->d->shape));
 }
 
-/* Checks that every sequence of a batch gets, bit for bit, what it gets alone. */
+/* Checks that every sequence has the same result in a batch and alone, bit for bit. */
 static void check_alone(const talking_case *t, const ch_kernels *kernels, const ch_attend *batch,
                         const mix_values *m) {
   const attend_data *d = t->d;
@@ -274,7 +272,7 @@ static void check_forward(ch_random *random, attend_case c, int mixes) {
   free_case(&t);
 }
 
-/* The requested gradients, and those to add to 0.5 (bits as GRADIENTS). */
+/* Bits of the requested gradients, and of gradients that are added to 0.5: bit i is talking_case.g[i]. */
 typedef struct backward_mode {
   int wanted, accumulate;
 } backward_mode;
@@ -395,7 +393,7 @@ static void gradients_of_random_shapes_and_masks_are_right(void **state) {
   }
 }
 
-/* There are more keys than stored logits; the others are computed again. */
+/* Tests more keys than there are stored logits. The other logits are computed again. */
 static void long_texts_are_right(void **state) {
   (void)state;
   ch_random random;
@@ -427,8 +425,8 @@ static void queries_that_see_no_key_get_zeros_and_no_gradient(void **state) {
                    .state_type = {CH_F64, CH_F64}};
   talking_case t = make_case(&random, c, 3);
   for (int64_t i = 0; i < c.sequences * c.queries; i++)
-    if (i < c.queries || i % 3 == 0)
-      t.d->document_start[i] = 1000; /* past every key; all of the first sequence */
+    /* no key for all queries of the first sequence, and for some of the second */
+    if (i < c.queries || i % 3 == 0) t.d->document_start[i] = 1000;
   expect_all(&t, true);
   for (int number = 0; number < TABLE_COUNT; number++) {
     const ch_kernels *kernels = table_number(number);

@@ -18,7 +18,7 @@ static ch_split gpt2_split(void) {
    every merge. */
 enum { MOST_TOKENS = 420, MOST_WORDS = 400, LONGEST = 48 };
 typedef struct plain_trainer {
-  unsigned char bytes[MOST_TOKENS][LONGEST + 1]; /* the first is the length */
+  unsigned char bytes[MOST_TOKENS][LONGEST + 1]; /* a token's length, then its bytes */
   int tokens;
   int32_t words[MOST_WORDS][LONGEST];
   int sizes[MOST_WORDS];
@@ -69,7 +69,7 @@ static void check_training(const ch_word_counts *words, int vocab_size) {
   ASSERT_OK(ch_bpe_find_merges(words, &settings, &merges, &error));
   t.tokens = 257;
   for (int i = 0; i < 256; i++) t.bytes[i][0] = 1, t.bytes[i][1] = (unsigned char)i;
-  t.bytes[256][0] = 0; /* the end token: no word has it */
+  t.bytes[256][0] = 0; /* the end token, which no word contains */
   t.word_count = (int)words->count;
   for (int w = 0; w < t.word_count; w++) {
     t.sizes[w] = (int)words->words[w].size;
@@ -77,7 +77,7 @@ static void check_training(const ch_word_counts *words, int vocab_size) {
     for (int i = 0; i < t.sizes[w]; i++)
       t.words[w][i] = (unsigned char)words->pool.data[words->words[w].at + (size_t)i];
   }
-  int ids[MOST_TOKENS]; /* of the trainer's tokens here */
+  int ids[MOST_TOKENS]; /* the plain trainer's token of each id */
   for (int character = 0, id = CH_BPE_FIRST_BYTE; character < 512; character++) {
     static const int gaps[] = {0, 33, 127, 161, 173, 174};
     int byte = character < 256
@@ -144,10 +144,10 @@ static ch_text long_text(ch_random *random) {
   return text;
 }
 
-/* Fails unless both have equal words and counts; leaves `many` with counts of 0. */
+/* Fails unless both have equal words and counts. Sets the counts of `many` to 0. */
 static void assert_same_counts(const ch_word_counts *one, ch_word_counts *many) {
   assert_int_equal(one->count, many->count);
-  for (size_t i = 0; i < one->count; i++) { /* adding nothing finds the word's count */
+  for (size_t i = 0; i < one->count; i++) { /* subtracting a count must not add a word */
     const ch_counted_word *word = &one->words[i];
     assert_true(ch_word_counts_add(many, one->pool.data + word->at, word->size, -word->count));
     assert_int_equal(many->count, one->count);
@@ -214,7 +214,7 @@ static size_t next_character(const ch_text *text, size_t place) {
   return place;
 }
 
-/* Spans are left out as if there were a border between documents. */
+/* A span that is left out separates words like a border between documents. */
 static void words_that_are_left_out_are_not_counted(void **state) {
   (void)state;
   char *directory = new_directory();
@@ -275,7 +275,7 @@ static void a_trained_tokenizer_works_and_does_not_depend_on_threads(void **stat
   ASSERT_OK(ch_tokenizer_put_text(tokenizer, ids.data, ids.size, false, &back, &error));
   assert_int_equal(back.size, text.size);
   assert_memory_equal(back.data, text.data, text.size);
-  /* the same text as two files gives the same tokenizer */
+  /* The text as two files gives an equal tokenizer. */
   size_t half = text.size / 2;
   while (memcmp(text.data + half, "the", 3) != 0 || text.data[half - 1] != '\n') half--;
   char *first = write_beside(directory, "first", text.data, half);
@@ -326,7 +326,7 @@ static void what_cannot_be_trained_on_is_explained(void **state) {
   assert_false(ch_is_file(out));
   settings.progress = NULL;
   ASSERT_OK(ch_bpe_train((const char *const[]){few}, 1, NULL, &settings, out, &report, &error));
-  assert_int_equal(report.vocab_size, 259); /* "aa", " aa": there are no more pairs */
+  assert_int_equal(report.vocab_size, 259); /* after "aa" and " aa" there are no more pairs */
   free(empty);
   free(binary);
   free(few);

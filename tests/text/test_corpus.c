@@ -109,7 +109,7 @@ static void documents_go_whole_to_one_side(void **state) {
   char document[256];
   for (int k = 0; k < DOCUMENTS; k++) expected += (int64_t)write_document(document, k) + 1;
   assert_int_equal(info.train_tokens + info.validation_tokens, expected);
-  /* Read the validation text back: whole documents, a tenth of them. */
+  /* The validation text is a tenth of the documents, all whole. */
   int32_t *tokens = malloc((size_t)info.validation_tokens * sizeof *tokens),
           *targets = malloc((size_t)info.validation_tokens * sizeof *targets);
   assert_int_equal(ch_corpus_windows(corpus, CH_SPLIT_VALIDATION, info.validation_tokens), 1);
@@ -213,7 +213,7 @@ static void damaged_files_are_refused(void **state) {
     overwrite(good, cut);
     assert_int_equal(ch_corpus_open(out_path, &corpus, &error), CH_ERROR_FORMAT);
   }
-  for (size_t byte = 0; byte < 80; byte++) { /* a wrong header must never crash */
+  for (size_t byte = 0; byte < 80; byte++) { /* no damaged header may crash the reader */
     good[byte] ^= (char)0xff;
     overwrite(good, size);
     if (ch_corpus_open(out_path, &corpus, &error) == CH_OK)
@@ -286,8 +286,8 @@ static void impossible_texts_and_options_are_explained(void **state) {
   ch_corpus_close(corpus);
 }
 
-/* The only document is longer than a part that is encoded at a time: its tail validates, and no id is
-   lost. */
+/* The only document is longer than a part that is encoded at a time. Its tail is the validation text, and no
+   id is lost. */
 static void a_single_long_document_is_cut_at_its_tail(void **state) {
   (void)state;
   ch_text text = {0};

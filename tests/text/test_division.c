@@ -78,7 +78,8 @@ static void the_tail_of_few_documents_validates(void **state) {
   options.validation = 0;
   assert_int_equal(check(&s, &options, &all), 0);
   end(&s);
-  begin(&s, "a\n", "one line\nand another line\nand a third\n"); /* after the line in which it begins */
+  /* The cut is after the line in which the validation part would begin. */
+  begin(&s, "a\n", "one line\nand another line\nand a third\n");
   options.validation = 0.5;
   assert_int_equal(check(&s, &options, &all), sizeof "and a third\n" - 1);
   end(&s);
@@ -91,7 +92,7 @@ static void of_many_documents_whole_ones_validate(void **state) {
   ch_corpus_options options;
   ch_corpus_options_default(&options);
   ch_text texts[2] = {{0}, {0}};
-  for (int d = 0; d < 40; d++) /* of eight bytes each */
+  for (int d = 0; d < 40; d++) /* eight bytes each */
     ch_text_printf(&texts[d % 2], "text %03d<|endoftext|>\n", d);
   begin(&s, texts[0].data, texts[1].data);
   options.validation = 0.25;
@@ -130,7 +131,8 @@ enum { MOST = 300 };
 static void the_share_is_of_bytes_whatever_the_documents_sizes(void **state) {
   (void)state;
   int sizes[MOST], kinds[MOST];
-  for (int place = 0; place <= 40; place += 20) /* one document of 400 kB, anywhere among 40 of 200 bytes */
+  /* One document of 400 kB is first, in the middle or last among 40 of 200 bytes. */
+  for (int place = 0; place <= 40; place += 20)
     for (int wanted = 1; wanted <= 50; wanted *= 7) {
       for (int d = 0; d < 41; d++) {
         sizes[d] = d == place ? 400000 : 200;
@@ -153,13 +155,13 @@ static void the_share_is_of_bytes_whatever_the_documents_sizes(void **state) {
 static void equal_documents_go_to_one_side(void **state) {
   (void)state;
   int sizes[MOST], kinds[MOST];
-  for (int equal = 39; equal <= 99; equal += 20) { /* of 100, all of 300 bytes */
+  for (int equal = 39; equal <= 99; equal += 20) { /* equal ones of 100 documents of 300 bytes */
     for (int d = 0; d < 100; d++) {
       sizes[d] = 300;
       kinds[d] = d * 37 % 100 < equal ? 0 : d;
     }
     double share = share_of(100, sizes, kinds, 0.05);
-    assert_share(share, 5, equal < 99 ? 2.5 : 0.3); /* 99: the tail, as no other document is long enough */
+    assert_share(share, 5, equal < 99 ? 2.5 : 0.3); /* with 99, the tail of the text validates */
   }
   for (int d = 0; d < 100; d++) kinds[d] = 0;
   assert_share(share_of(100, sizes, kinds, 0.05), 5, 0.3);

@@ -75,7 +75,8 @@ static void scanners_cut_words_as_their_patterns_do(void **state) {
       random_text(&random, 1 + ch_random_below(&random, 24), i % 3 == 0, &text);
       check_words(&split, &scratch, text.data, text.size);
     }
-    for (int a = 1; a < 128; a++) /* every pair of ASCII characters, among letters, spaces and at the end */
+    /* Every pair of ASCII characters is placed among letters, among spaces and at the end. */
+    for (int a = 1; a < 128; a++)
       for (int b = 1; b < 128; b++) {
         const char around[] = {'x', (char)a, (char)b, 'y', ' ', (char)a, (char)b, '\n', (char)b, (char)a, 0};
         check_words(&split, &scratch, around, 10);
@@ -124,17 +125,17 @@ static void patterns_mean_what_they_mean_to_oniguruma(void **state) {
     const char *pattern, *text;
     size_t begin, end;
   } cases[] = {
-      {"\\s", "\xe1\xa0\x8e\xc2\x85", 3, 5}, /* white space is Unicode's White_Space */
+      {"\\s", "\xe1\xa0\x8e\xc2\x85", 3, 5}, /* Unicode's White_Space */
       {"[^\\s]", "\xc2\x85x", 2, 3},
       {"\\S", "\xe3\x80\x80x", 3, 4},
-      {"\\w+", "-e\xcc\x81_-", 1, 5}, /* marks and connectors are of words, and numbers of Latin-1 */
+      {"\\w+", "-e\xcc\x81_-", 1, 5}, /* marks, connectors and numbers of Latin-1 belong to words */
       {"\\w+", " x\xc2\xb2", 1, 4},
       {"\\W", "e\xcc\x81-", 3, 4},
       {"[^\\W\\d_]+", "1nai\xcc\x88ve", 1, 8},
       {"e\\b", "e\xcc\x81 e", 4, 5},
-      {"a$", "ba\nc", 1, 2}, /* $ is the end of a line */
+      {"a$", "ba\nc", 1, 2}, /* $ matches the end of a line */
       {"[[:digit:]a]+", "x1a", 1, 3},
-      {"[[:punct:]]", "a\xe2\x82\xac+", 1, 4}, /* symbols too */
+      {"[[:punct:]]", "a\xe2\x82\xac+", 1, 4}, /* symbols are punctuation */
       {"[[:^punct:]]",
        "+\xe2\x82\xac"
        "a",
@@ -248,7 +249,7 @@ static void known_patterns_are_fast_and_others_are_not(void **state) {
   skip_without_fast_patterns();
   static const char *const patterns[] = {
       ch_pattern_gpt2, LLAMA("\\p{N}{1,3}|"), "\\p{N}{1,3}", "\\s+$", "[\\r\\n]",
-      /* and what Oniguruma reads otherwise */
+      /* The rest means something else to Oniguruma. */
       "\\p{N}{1,3}+", "\\p{Han}+", "\\w+", "\\b", "[[:punct:]]", "[^\\W\\d]", "\\v", "(?i:ss)", "[a-z&&[^m]]",
       "x{,3}", "(a*)+", "(a)\\1", "a{2}?", "^a", "(?<!a)b"};
   for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
@@ -357,7 +358,7 @@ static void normal_forms_are_those_of_the_whole_text(void **state) {
       assert_memory_equal(out.data, expected, out.size);
       free(expected);
     }
-    random_text(&random, 50, 1, &text); /* broken bytes stay */
+    random_text(&random, 50, 1, &text); /* normal forms leave invalid bytes unchanged */
     out.size = 0;
     ASSERT_OK(ch_normalize(&normalizer, NULL,
                            "\xff"

@@ -87,7 +87,7 @@ static void a_tokenizer_bin_encodes_as_the_same_pieces_in_a_tokenizer_json(void 
   assert_true(ch_tokenizer_adds_bos(bin) && ch_tokenizer_adds_bos(json));
   for (int i = 0; i < 400; i++) {
     random_text(&random, ch_random_below(&random, 40), i % 2, &text);
-    for (char *p; (p = strstr(text.data, "▁"));) memcpy(p, "zzz", 3); /* the mark itself differs by format */
+    for (char *p; (p = strstr(text.data, "▁"));) memcpy(p, "zzz", 3); /* formats treat the mark differently */
     encode(bin, text.data, text.size, CH_TEXT_WHOLE, &a);
     encode(json, text.data, text.size, CH_TEXT_WHOLE, &b);
     assert_int_equal(a.size, b.size);
@@ -294,7 +294,7 @@ static void a_word_of_a_megabyte_is_encoded_like_a_short_one(void **state) {
   enum { SIZE = 1 << 20 };
   char *word = malloc(SIZE);
   ch_ids unit = {0}, ids = {0};
-  /* the run of letters is one word, whose ids repeat with its letters */
+  /* The run of letters is one word, and its ids repeat like its letters. */
   for (size_t i = 0; i < SIZE; i++) word[i] = "the"[i % 3];
   encode(tokenizer, word, 300, CH_TEXT_BARE, &unit);
   encode(tokenizer, word, SIZE / 3 * 3, CH_TEXT_BARE, &ids);

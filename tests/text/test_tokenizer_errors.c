@@ -15,7 +15,7 @@ static const char whole[] =
 
 static ch_status parse(const char *text, size_t size, ch_error *error) {
   ch_tokenizer *tokenizer;
-  char *copy = malloc(size + 1); /* exactly the text, so that reading past its end is seen */
+  char *copy = malloc(size + 1); /* without a terminator, which parsers must not need */
   memcpy(copy, text, size);
   ch_status status = ch_tokenizer_from_json(copy, size, "f.json", &tokenizer, error);
   free(copy);
@@ -150,7 +150,7 @@ static void a_character_without_a_token_is_an_error_and_not_lost(void **state) {
 
 static void merges_in_a_circle_end(void **state) {
   (void)state;
-  /* "a" + "" makes "a" again, for ever if it were taken. */
+  /* "a" + "" is "a" again: such a merge would never end. */
   static const char text[] =
       "{\"model\": {\"vocab\": {\"a\": 0, \"\": 1, \"aa\": 2}, \"merges\": [[\"a\", \"\"], [\"\", "
       "\"a\"], [\"a\", \"a\"]]}}";
@@ -182,13 +182,13 @@ static void a_broken_tokenizer_bin_is_refused(void **state) {
   ASSERT_OK(ch_read_file(TEST_DATA "/text/spm.bin", 1 << 20, &text, &size, &error));
   unsigned char *data = (unsigned char *)text;
   ASSERT_OK(parse_bin(data, size, &error));
-  for (size_t cut = 0; cut < size; cut += 7) { /* cut between two tokens it is only shorter */
+  for (size_t cut = 0; cut < size; cut += 7) { /* behind the bytes, a cut between two tokens is no error */
     ch_status status = parse_bin(data, cut, &error);
     if (cut < 259 * 9) assert_int_equal(status, CH_ERROR_FORMAT);
   }
   ch_random random;
   ch_random_seed(&random, 1, 0);
-  for (int i = 0; i < 2000; i++) { /* it must not crash, whatever the result */
+  for (int i = 0; i < 2000; i++) { /* any result but a crash is right */
     size_t at = ch_random_below(&random, size);
     unsigned char kept = data[at];
     data[at] = (unsigned char)ch_random_u64(&random);

@@ -56,7 +56,7 @@ static void an_empty_match_is_replaced_too(void **state) {
                {"(?=[A-Z])", "_", "camelCase", "99 97 109 101 108 95 67 97 115 101"},
                {"x*", "-", "xab", "45 97 45 98 45"},
                {"", "-", "", ""},
-               /* The text put before is doubled there. */
+               /* The package doubles an inserted prefix. */
                {"\\\\b", "|", "a b", "124 124 97 124 32 124 98 124"},
                {"x*", "-", "ab", "45 45 97 45 98 45"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -112,7 +112,7 @@ static void pre_tokenizers_after_byte_level_see_its_alphabet(void **state) {
   ch_tokenizer_free(tokenizer);
 }
 
-/* llama.cpp writes them this way too; the package decodes "café" to one byte less. */
+/* llama.cpp writes them this way too. The package decodes "café" to one byte less. */
 static void added_tokens_are_decoded_as_they_are_written(void **state) {
   (void)state;
   ch_tokenizer *tokenizer = tokenizer_of(

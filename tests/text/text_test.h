@@ -58,7 +58,7 @@ static inline char *new_directory(void) {
   return strdup(name);
 }
 
-/* Removes it with all its contents, and frees its name. */
+/* Removes a directory with its contents and frees the name. */
 static inline void remove_directory(char *directory) {
   char command[64];
   snprintf(command, sizeof command, "rm -rf '%s'", directory);

@@ -31,7 +31,7 @@ typedef struct post_office {
 
 /* A message to receive: from one rank or, for a gather, from all others. */
 typedef struct wish {
-  int from, tag; /* from: -1 = everybody, into `data` + rank * bytes */
+  int from, tag; /* `from` is -1 for a gather, whose messages go to `data` + rank * bytes */
   char *data;
   size_t bytes;
   bool got[MOST_RANKS];
@@ -146,7 +146,7 @@ typedef struct rank_thread {
   ch_rank_group *ranks;
   int rank, count;
   void (*run)(struct rank_thread *self);
-  void *context; /* of all */
+  void *context; /* context of all ranks */
   post_office office;
 } rank_thread;
 

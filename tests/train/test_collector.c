@@ -13,7 +13,7 @@ enum { TAG = 100, PIECES = 40, MOST = 64, NOBODY = -1 };
 /* The work of all ranks, and the result of each. */
 typedef struct work {
   int failing_rank, failing_piece;
-  double sums[MOST_RANKS]; /* of what a rank has taken */
+  double sums[MOST_RANKS]; /* sums of the values that each rank took */
   int taken[MOST_RANKS];
   ch_status status[MOST_RANKS];
   ch_error errors[MOST_RANKS];
@@ -24,7 +24,7 @@ typedef struct taker {
   int rank;
 } taker;
 
-/* Returns values whose sum has other bits in another order. */
+/* Returns values whose sum has different bits in another order. */
 static double value_of(int piece, int rank) {
   return 1.0 / (1 + piece * MOST_RANKS + rank);
 }

@@ -115,7 +115,7 @@ static void another_text_or_setting_is_prepared_anew(void **state) {
   s->options.documents = true;
   open_and_close(&s->options, third);
   assert_string_not_equal(second, third);
-  /* A damaged token file does not fit its record any more. */
+  /* A damaged token file no longer fits its record. */
   char *path = ch_path_join(s->out, CH_DATA_TOKENS);
   assert_ok(ch_write_file(path, "CHTOKENS", 8, &failure));
   free(path);
@@ -172,7 +172,7 @@ static void a_token_file_is_used_where_it_lies(void **state) {
   open_and_close(&s->options, first);
   char *tokens = ch_path_join(s->out, CH_DATA_TOKENS), *other = ch_path_join(s->directory, "other");
   ch_data_options options = {.data = tokens, .directory = other, .sequence = 16};
-  open_and_close(&options, second); /* its tokenizer is next to it */
+  open_and_close(&options, second); /* the tokenizer is next to the token file */
   assert_string_equal(first, second);
   char *copy = ch_path_join(other, CH_DATA_TOKENS);
   assert_false(ch_is_file(copy));
@@ -180,7 +180,7 @@ static void a_token_file_is_used_where_it_lies(void **state) {
   options.data = NULL;
   open_and_close(&options, second);
   assert_string_equal(first, second);
-  /* Away from its tokenizer it needs one, and the right one. */
+  /* Without its tokenizer next to it, a token file needs the right one. */
   char *bytes, *alone = ch_path_join(s->directory, "alone.tokens");
   size_t size;
   assert_ok(ch_read_file(tokens, 1 << 24, &bytes, &size, &failure));
@@ -213,7 +213,7 @@ static void documents_stay_apart_when_asked(void **state) {
   }
   assert_true(later > 0);
   ch_data_close(&data);
-  /* Such a file cannot be cut another way. */
+  /* A packed token file cannot be cut into sequences of another length. */
   char *tokens_path = ch_path_join(s->out, CH_DATA_TOKENS), *other = ch_path_join(s->directory, "other");
   ch_data_options options = {.data = tokens_path, .directory = other, .sequence = 64};
   refused(&options, CH_ERROR_ARGUMENT, "sequence 128");
@@ -281,7 +281,7 @@ static void a_tokenizer_learns_from_the_training_part_alone(void **state) {
   write_words(s->text, WORDS, "<|endoftext|>\n"); /* whole documents validate */
   open_and_close(&s->options, fingerprint);
   assert_int_equal(words_known(s->out, WORDS), WORDS - WORDS / 5);
-  write_words(s->text, WORDS, ""); /* the tail does, after the line in which the last fifth begins */
+  write_words(s->text, WORDS, ""); /* the tail validates, after the line in which the last fifth begins */
   open_and_close(&s->options, fingerprint);
   assert_int_equal(words_known(s->out, WORDS), WORDS - WORDS / 5 + 1);
 }
@@ -330,7 +330,7 @@ static void preparing_can_be_interrupted(void **state) {
   refused(&options, CH_ERROR_INTERRUPTED, "interrupted");
   char *record = ch_path_join(s->out, CH_DATA_RECORD), first[64];
   assert_false(ch_is_file(record));
-  /* As if the program had been killed instead. */
+  /* A killed program would have left this file. */
   char *leftover = ch_path_join(s->out, CH_DATA_TOKENS ".tmp.123");
   assert_ok(ch_write_file(leftover, "x", 1, &failure));
   open_and_close(&s->options, first);

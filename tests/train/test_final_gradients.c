@@ -10,11 +10,11 @@ enum { STEPS = 2 };
 /* The observed steps of one trainer. */
 typedef struct watch {
   const char *name;
-  int64_t micro_batches; /* of a step */
+  int64_t micro_batches; /* micro-batches of a step */
   const ch_trainer *trainer;
   int params;
-  int *told;     /* [params] in this step */
-  void **copies; /* [params] gradients as they were when they were said to be final */
+  int *told;     /* [params]: reports as final in this step */
+  void **copies; /* [params]: gradients when they were reported as final */
 } watch;
 
 static void on_final(void *context, int parameter) {

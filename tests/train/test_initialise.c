@@ -14,7 +14,7 @@
 
 enum { ROWS = 700, COLUMNS = 300, COUNT = ROWS * COLUMNS };
 
-/* Returns the values that a tensor `name` of COUNT elements gets among `others` other tensors. */
+/* Returns the initial values of a tensor `name` of COUNT elements among `others` other tensors. */
 static float *initial(const char *name, uint64_t seed, int others) {
   ch_params params = {0};
   ch_tensor tensors[8] = {0};
@@ -114,7 +114,7 @@ static void drawing_can_be_stopped_between_pieces(void **state) {
   float *values = calloc(1 << 20, sizeof *values);
   const ch_tensor weight = {CH_F32, 1, {1 << 20}, values};
   assert_false(ch_initialise_one(&param, 7, &weight, asked_before, &asked));
-  assert_true(asked >= 2 && asked < 16); /* of 16 pieces */
+  assert_true(asked >= 2 && asked < 16); /* there are 16 pieces */
   assert_true(ch_initialise_one(&param, 7, &weight, NULL, NULL));
   free(values);
 }

@@ -64,7 +64,7 @@ static void check_dtype(ch_dtype dtype, double factor, double tolerance) {
     ch_adamw_step(&set, kernels, all_threads(), &options, step, 0.01, 0.25);
     for (int p = 0; p < 2; p++)
       for (int i = 0; i < counts[p]; i++)
-        if (p == 0) /* decay is that of the run's rate, 0.01 */
+        if (p == 0) /* decay follows the run's rate, 0.01 */
           reference_step(&w[p][i], &m[p][i], &v[p][i], 0.25 * g[p][i], step, 0.01 * factor, 0.3 / factor);
         else
           reference_step(&w[p][i], &m[p][i], &v[p][i], 0.25 * g[p][i], step, 0.01, 0);

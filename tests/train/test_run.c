@@ -23,9 +23,9 @@ extern char **environ;
 
 typedef struct watcher {
   ch_trainer *trainer;
-  int64_t stop_after;   /* interrupt once this many steps are done; 0: never */
-  int64_t poison_after; /* spoil a weight after this step; 0: never */
-  int64_t limit_after;  /* no file may grow past 1000 bytes after this step; 0: never */
+  int64_t stop_after;   /* steps after which the run is interrupted; 0: never */
+  int64_t poison_after; /* step after which a weight becomes NaN; 0: never */
+  int64_t limit_after;  /* step after which no file may grow past 1000 bytes; 0: never */
   int64_t done;
   int steps, evaluations, checkpoints;
 } watcher;
@@ -216,7 +216,7 @@ static void interrupted_before_the_evaluation_it_is_made_up_for(void **state) {
   char *directory = make_directory(), *other = make_directory();
   ch_train_options options = test_options(9);
   ch_trainer *unbroken = unbroken_run(&options, other), *first = make_trainer(&options);
-  watcher w = {.stop_after = 4}; /* step 4 is to be evaluated, and the evaluation asks whether to stop */
+  watcher w = {.stop_after = 4}; /* the evaluation after step 4 is interrupted */
   ch_error error = {0};
   assert_int_equal(run(first, directory, false, &w, &error), CH_ERROR_INTERRUPTED);
   assert_int_equal(w.evaluations, 0);
@@ -265,7 +265,7 @@ enum { KILLED_STEPS = 60 };
 
 static ch_train_options killed_options(void) {
   ch_train_options options = test_options(KILLED_STEPS);
-  options.checkpoint_every = 1; /* nearly always saving */
+  options.checkpoint_every = 1; /* the run is nearly always writing a checkpoint */
   options.sequence = 12;
   options.batch = 2;
   return options;
@@ -394,7 +394,7 @@ static void a_directory_that_cannot_be_written_is_named_before_training(void **s
   assert_int_equal(run(trainer, impossible, false, &w, &error), CH_ERROR_IO);
   assert_non_null(strstr(error.message, impossible));
   assert_int_equal(chmod(directory, 0555), 0);
-  bool root = geteuid() == 0; /* whom permissions do not stop */
+  bool root = geteuid() == 0; /* permissions do not stop root */
   if (root) assert_int_equal(seteuid(65534), 0);
   ch_status status = run(trainer, directory, false, &w, &error);
   if (root) assert_int_equal(seteuid(0), 0);

@@ -91,7 +91,7 @@ static void loads_are_those_of_all_batches_of_a_step_and_of_no_evaluation(void *
 /* Checks the biases of `layers` layers with experts. */
 static void check_biases(const ch_config *config, const int layers[LAYERS]) {
   ch_train_options options = test_options(3);
-  options.lr = 0.1; /* the optimizer would be seen */
+  options.lr = 0.1; /* an update by the optimizer would be large */
   ch_trainer *trainer = make(config, &options);
   float expected[LAYERS * EXPERTS] = {0};
   bool moved = false;
@@ -127,8 +127,8 @@ static void loads_belong_to_their_layer_where_one_between_is_dense(void **state)
   check_biases(&config, (int[]){0, 2});
 }
 
-/* By Su 2025, a bias moves by the imbalance over the root of its mean square, so that experts near the mean
-   hardly move. */
+/* By Su 2025, a bias moves by the imbalance over the root of its mean square, so that biases of experts near the
+   mean hardly move. */
 static void a_bias_can_move_by_its_share_of_the_imbalance(void **state) {
   (void)state;
   ch_config config = mixture(CH_BALANCE_LOSS_FREE);
@@ -221,8 +221,8 @@ static void the_balance_loss_moves_the_router_but_is_no_part_of_the_loss(void **
   ch_trainer_free(without);
 }
 
-/* The choice of heads has such a loss too: it is the number of active heads per layer if probabilities are
-   even. */
+/* The choice of heads has a balance loss too. With even probabilities it is the coefficient times the number of
+   active heads per layer. */
 static void choices_of_heads_are_balanced_in_the_same_way(void **state) {
   (void)state;
   enum { CHOSEN = 2 };

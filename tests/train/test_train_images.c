@@ -67,14 +67,14 @@ static void every_epoch_has_every_image_once_in_another_order(void **state) {
   for (int i = 0; i < COUNT; i++)
     moved += memcmp(pixels[0] + i * ELEMENTS, pixels[1] + i * ELEMENTS, 576) != 0;
   assert_true(moved > 500);
-  /* Any place is found at once. */
+  /* The stream can be read at any place. */
   float some[3 * ELEMENTS];
   int32_t some_labels[3];
   ch_batch batch = {.sequences = 3, .length = 1, .targets = some_labels, .pixels = some};
   assert_ok(data.source.train(data.source.context, COUNT + 100, &batch, &failure));
   assert_memory_equal(some, pixels[1] + 100 * ELEMENTS, sizeof some);
   assert_memory_equal(some_labels, labels[1] + 100, sizeof some_labels);
-  /* Behind the last image of validation there is none. */
+  /* No image follows the last validation image. */
   assert_ok(data.source.validate(data.source.context, 119, &batch, &failure));
   assert_true(some_labels[0] == 119 % 6 && some_labels[1] == -1 && some_labels[2] == -1);
   ch_image_data_close(&data);

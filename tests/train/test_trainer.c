@@ -39,7 +39,7 @@ static void read_losses(const char *directory, double losses[10]) {
   free(text);
 }
 
-/* The reference's embedding has a padding token, 0. Its row gets no gradient and only decays. */
+/* Restores the row of the reference's padding token, 0, which gets no gradient there and only decays. */
 static void undo_padding_gradient(ch_trainer *trainer, float *row) {
   const ch_tensor *embedding = &ch_trainer_weights(trainer)[0];
   for (int64_t i = 0; i < embedding->shape[1]; i++) row[i] -= (float)(0.01 * 0.1) * row[i];
@@ -259,8 +259,8 @@ static double distance(const ch_trainer *a, const ch_trainer *b) {
 
 static void a_small_limit_on_the_gradient_is_kept(void **state) {
   (void)state;
-  /* One step from the same weights with AdamW's memory off, eps so large that the update is proportional to the
-     gradient: lr / eps * scale * gradient. */
+  /* One step from equal weights, with betas of 0 and an eps so large that the update is proportional to the gradient:
+     lr / eps * scale * gradient. */
   ch_train_options options = test_options(1);
   options.dtype = CH_F64;
   options.warmup = 0;

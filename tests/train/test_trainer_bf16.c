@@ -53,7 +53,7 @@ static void a_resumed_run_equals_an_unbroken_one_to_the_last_bit(void **state) {
   for (int i = 0; i < 4; i++) take_step(first);
   assert_ok(ch_trainer_save(first, path, &failure));
   ch_trainer_free(first);
-  options.recompute = false; /* which may change, and changes no bit */
+  options.recompute = false; /* a resumed run may change it without changing a bit */
   ch_trainer *second = make_trainer(&options);
   assert_ok(ch_trainer_resume(second, path, &failure));
   for (int i = 4; i < 7; i++) take_step(second);

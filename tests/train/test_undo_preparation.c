@@ -1,4 +1,4 @@
-/* Tests which files a failed attempt to train deletes, and which it leaves. */
+/* Tests that a failed attempt to train deletes its own files and no others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -149,7 +149,7 @@ static inline void assert_same_state(const ch_trainer *a, const ch_trainer *b) {
   }
 }
 
-/* Creates a temporary directory; `make_path` appends a file name to it. remove_directory removes it. */
+/* Creates a temporary directory and returns its path. Release both with remove_directory. */
 static inline char *make_directory(void) {
   const char *base = getenv("TMPDIR");
   char *path = malloc(512);

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""What keeps the choices of experts and heads even: a loss beside the model's, or biases that move."""
+"""Balances the choices of experts and heads: by a loss that is added to the model's, or by biases that move."""
 
 import torch
 
@@ -27,12 +27,12 @@ class Balance:
     def begin(self):
         if self.load is None:
             self.load = [torch.zeros(gate.weight.shape[0], device=gate.weight.device) for gate in self.experts]
-        for load in self.load:  # in place, since a CUDA graph knows where they are
+        for load in self.load:  # in place, because a CUDA graph holds their addresses
             load.zero_()
 
     def term(self, sequences, text, all_sequences):
-        """The balance loss of the micro-batch that the model has just seen, of `sequences` among all of a step; or None.
-        text [B]: how many tokens of each sequence count, where others fill it up; else None."""
+        """Returns the balance loss of the micro-batch that the model has just computed, `sequences` of all sequences of a step, or
+        None. text [B]: the number of tokens of each sequence that are not padding; None without padding."""
         total = None
         for i, gate in enumerate(self.experts + self.heads):
             chosen, scores = (tensor.reshape(sequences, -1, tensor.shape[-1]) for tensor in gate.choices)

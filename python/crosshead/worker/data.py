@@ -31,7 +31,7 @@ class Batches:
         return self._fill(making.ch_batches_validate, first, count)
 
     def _fill(self, function, first, count):
-        """{"tokens" or "pixels", "targets", and "starts" and "text" where documents are kept apart}, on the host."""
+        """Returns {"tokens" or "pixels", "targets", and "starts" and "text" if documents are separate}, on the host."""
         info, shape = self.info, (count, self.info.length)
         arrays = {"targets": np.empty(shape, np.int32)}
         if info.images:
@@ -56,14 +56,14 @@ class Batches:
 
 
 def count_text(targets, starts):
-    """The tokens of each sequence without those that fill it up: at its end, alone in a document, without a target."""
+    """Returns the number of tokens of each sequence without the padding at its end: tokens alone in a document, without a target."""
     places = np.arange(targets.shape[1], dtype=np.int32)
     text = (targets >= 0) | (starts != places)
     return (text * (places + 1)).max(1)
 
 
 class Ahead:
-    """The batches of whole steps, each with the numbers of its targets and of its tokens; a thread fetches the next two."""
+    """The batches of whole steps, each with its number of targets and of tokens. A thread fetches the next two."""
 
     def __init__(self, batches, step, steps, sequences):
         self.ready = queue.Queue(2)

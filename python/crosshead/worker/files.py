@@ -17,7 +17,7 @@ CHECKPOINT, LOG, SETTINGS, CODE = "checkpoint.safetensors", "log.jsonl", "worker
 
 
 class Run:
-    """A prepared run, as its files say."""
+    """A prepared run, read from its files."""
 
     def __init__(self, path):
         self.path = path
@@ -35,7 +35,7 @@ class Run:
         self.config = json.loads(self.metadata["config"])
         self.step, self.seconds = int(self.metadata["step"]), float(self.metadata["seconds"])
         self.unit = "images" if self.config["model_type"] == "crosshead_vit" else "tokens"
-        self.tokens = int(self.metadata["tokens"])  # (or images), without what fills sequences up
+        self.tokens = int(self.metadata["tokens"])  # or images; without padding
         self.losses, self.validation = curves.get("losses", []), curves.get("validation", [])
 
     def _read_settings(self):
@@ -60,7 +60,7 @@ class Run:
     # ---- The checkpoint ----
 
     def load(self, group, place):
-        """{name: place(name, tensor)} of the group "weight", or of the optimizer's moments "m" and "v"."""
+        """Returns {name: place(name, tensor)} of the group "weight", or of the optimizer's moments "m" or "v"."""
         with safe_open(self.file(CHECKPOINT), "pt") as file:
             names = [key.partition(".")[2] for key in file.keys() if key.startswith(group + ".")]
             return {name: place(name, file.get_tensor(f"{group}.{name}")) for name in names}
@@ -76,7 +76,7 @@ class Run:
         self._write(tensors, self.metadata, CHECKPOINT)
 
     def save_model(self, weights):
-        """The finished model, as every command of Crosshead opens it."""
+        """Writes the finished model, which every command of Crosshead opens."""
         self._write(weights, {"format": "pt"}, "model.safetensors")
         temporary = self.file(f"config.json.tmp.{os.getpid()}")
         with open(temporary, "w", encoding="utf-8") as file:
@@ -99,7 +99,7 @@ class Run:
 
 
 class NoLog:
-    """In place of the log in all processes of a run but the first."""
+    """Replaces the log in all processes of a run except the first."""
 
     def __enter__(self):
         return self
@@ -135,7 +135,7 @@ class Log:
         self.file.close()
 
     def _cut(self):
-        """Removes what came after the checkpoint."""
+        """Removes the entries that were written after the checkpoint."""
         self.file.seek(0)
         kept = []
         for line in self.file:

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""LM head and cross entropy, a chunk of tokens at a time: no tensor has an element for every token and every word."""
+"""LM head and cross entropy, a chunk of tokens at a time: no tensor holds the logits of all tokens."""
 
 import torch
 
@@ -7,7 +7,7 @@ CHUNK_ELEMENTS = 1 << 27
 
 
 def losses_of(x, weight, targets):
-    """Logits [N, V] in F32 or better, their log-sum-exp and the cross entropy of each token; 0 where there is no target."""
+    """Returns logits [N, V] in F32 or F64, their log-sum-exp and the cross entropy of each token, 0 without a target."""
     logits = x @ weight.t()
     logits = logits.float() if logits.dtype == torch.bfloat16 else logits
     sums = torch.logsumexp(logits, -1)
@@ -20,7 +20,7 @@ def evaluate_chunk(x, weight, targets):
 
 
 def differentiate_chunk(x, weight, targets, scale):
-    """The summed loss, and scale times its gradient by the logits."""
+    """Returns the summed loss, and scale times its gradient with respect to the logits."""
     logits, sums, losses = losses_of(x, weight, targets)
     words = torch.arange(weight.shape[0], device=x.device)
     hot = words[None] == targets[:, None]
@@ -30,7 +30,7 @@ def differentiate_chunk(x, weight, targets, scale):
 
 
 class _Head(torch.autograd.Function):
-    """Loss and gradients come in the same pass; backward hands the gradients on."""
+    """The forward pass computes the loss and the gradients; backward returns those gradients."""
 
     @staticmethod
     def forward(ctx, x, weight, targets, scale, head):
@@ -62,7 +62,7 @@ class Head:
         self.vocabulary = 0
 
     def parts(self, x):
-        """Slices of equal size, where the number of tokens allows it."""
+        """Returns slices of equal size, each of at most CHUNK_ELEMENTS logits or of one token."""
         count = x.shape[0]
         pieces = max(1, -(-count * self.vocabulary // CHUNK_ELEMENTS))
         while count % pieces:
@@ -70,12 +70,12 @@ class Head:
         return [slice(i, i + count // pieces) for i in range(0, count, count // pieces)]
 
     def loss(self, x, weight, targets, scale):
-        """The summed loss, whose backward pass gives `scale` (a tensor) times the gradients."""
+        """Returns the summed loss. Its backward pass gives `scale` (a tensor) times the gradients."""
         self.vocabulary = weight.shape[0]
         return _Head.apply(x, weight, targets, scale, self)
 
     def evaluate(self, x, weight, targets):
-        """The summed loss alone."""
+        """Returns the summed loss without gradients."""
         self.vocabulary = weight.shape[0]
         narrow, matrix = x.detach().to(self.dtype), weight.detach().to(self.dtype)
         return sum(self.evaluate_chunk(narrow[part], matrix, targets[part]) for part in self.parts(x))

@@ -15,11 +15,11 @@ from crosshead.worker.run import choose_device
 from crosshead.worker.shards import Whole
 from crosshead.worker.step import Trainer
 
-SECONDS = 1.0  # for the passes of a model
+SECONDS = 1.0  # time for the passes of a model
 
 
 class Sketch:
-    """What a trainer reads of a run."""
+    """The part of a run that a trainer reads."""
 
     def __init__(self, described, plan):
         self.options, self.config, self.settings, self.step = described["options"], described["config"], plan, 0
@@ -62,7 +62,7 @@ class Measurement:
         return time.perf_counter() - began
 
     def usual(self, function, unmeasured):
-        """The median time of a function after so many calls; of the first call where that takes long."""
+        """Returns the median time of a function's calls after `unmeasured` + 1, or the time of that call if it takes SECONDS."""
         first = [self.seconds(function) for _ in range(unmeasured + 1)][-1]
         times = [first]
         while sum(times) < SECONDS and len(times) < 20:
@@ -70,7 +70,7 @@ class Measurement:
         return statistics.median(times[1:] or times)
 
     def activations(self, micro):
-        """The bytes that a pass holds for its backward pass, besides the parameters."""
+        """Returns the bytes that a forward pass saves for its backward pass, without the parameters."""
         held, own = {}, {parameter.untyped_storage().data_ptr() for parameter in self.trainer.model.parameters()}
 
         def note(tensor):
@@ -99,11 +99,11 @@ class Measurement:
         return passes * trainer.sequences / trainer.micro_batch, update, micro
 
     def forecast(self, described):
-        """Seconds of a step, and bytes of memory."""
+        """Returns the seconds of a step and the bytes of memory."""
         if self.cuda:
             passes, update, _ = self.measure()
             return passes + update, torch.cuda.max_memory_allocated()
-        # A CPU is slow: it computes one short sequence, which stands for all.
+        # A CPU is slow: it computes one short sequence, and the result is scaled.
         whole, self.run.options["sequence"] = self.run.options["sequence"], described["cpu_sequence"]
         chosen, self.trainer.micro_batch = self.trainer.micro_batch, 1
         passes, update, micro = self.measure()

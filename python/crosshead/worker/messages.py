@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""What the worker says: lines of JSON on standard output, for the program that started it."""
+"""The worker's messages: lines of JSON on standard output, for the program that started it."""
 
 import ctypes
 import datetime
@@ -12,7 +12,7 @@ _lines = sys.stdout
 
 
 def keep_lines_apart():
-    """Whatever else writes to standard output goes to standard error from here on."""
+    """Redirects everything else that is written to standard output to standard error from here on."""
     global _lines
     _lines = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -24,7 +24,7 @@ def output():
 
 
 def end_with_parent(number=signal.SIGTERM):
-    """This signal comes when the program ends that started the worker (Linux)."""
+    """Makes Linux send this signal to the worker when the program that started it ends."""
     try:
         ctypes.CDLL(None).prctl(1, number)
     except (OSError, AttributeError):
@@ -32,7 +32,7 @@ def end_with_parent(number=signal.SIGTERM):
 
 
 class Refused(Exception):
-    """An error that the user reads as one sentence. kind: "config", "io", "memory" or "numeric"."""
+    """An error that is reported to the user as one sentence. kind: "config", "io", "memory" or "numeric"."""
 
     def __init__(self, kind, sentence):
         super().__init__(sentence)
@@ -40,7 +40,7 @@ class Refused(Exception):
 
 
 def say(event, **members):
-    """Writes a line of JSON, for the program that started the worker. Of several processes only the first reports progress."""
+    """Writes a line of JSON for the program that started the worker. Processes other than the first only report errors."""
     if event != "error" and os.environ.get("RANK", "0") != "0":
         return
     print(json.dumps({"event": event, **members}), file=_lines, flush=True)

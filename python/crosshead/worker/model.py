@@ -17,7 +17,7 @@ _packages = itertools.count()
 
 
 def import_code(folder):
-    """The modules configuration_crosshead and modeling_crosshead of a folder, as a package of a new name."""
+    """Returns the modules configuration_crosshead and modeling_crosshead of a folder, imported as a package with a new name."""
     name = f"crosshead_exported_{next(_packages)}"
     package = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, None, is_package=True))
     package.__path__ = [folder]
@@ -26,7 +26,8 @@ def import_code(folder):
 
 
 def construct(folder, device, dtype, place=None):
-    """The model whose code and config.json a folder holds, for a device, without values. place: where its tensors are at first."""
+    """Returns a model from a folder's code and config.json, for a device, with uninitialised tensors. place: the device that holds its
+    tensors at first; None: the same device."""
     configuration, modeling = import_code(folder)
     with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
         members = json.load(file)
@@ -48,7 +49,7 @@ def construct(folder, device, dtype, place=None):
 
 
 def build(run, device, dtype, place):
-    """The run's model with its weights."""
+    """Returns the run's model with its weights."""
     model, weights = construct(run.file(CODE), device, dtype, place), run.load("weight", lambda _, tensor: tensor)
     named = state_of(model)
     if named.keys() != weights.keys():
@@ -61,7 +62,7 @@ def build(run, device, dtype, place):
 
 
 def state_of(model):
-    """Parameters and buffers by Crosshead's names; a tied matrix once."""
+    """Returns parameters and buffers by Crosshead's names; a tied matrix once."""
     named = dict(model.named_parameters())
     named.update((name, buffer) for name, buffer in model.named_buffers() if name in model.state_dict())
     return named

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""The processes that train a run together, one on each device: who they are, and what they add up and agree on."""
+"""The processes that train a run together, one on each device: starting and ending them, and sums and flags over all of them."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ GRACE_SECONDS = 10  # for this process to fail by itself after another one has
 
 
 class Ranks:
-    """This process's place among the processes of a run. Alone, sums are what they were."""
+    """This process's place among the processes of a run. With a single process, sums change nothing."""
 
     def __init__(self, run, devices):
         self.rank, self.count = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
@@ -50,7 +50,7 @@ class Ranks:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self):
-        """Ends this process if another one fails and the device does not report it: it would wait for that one for ever."""
+        """Ends this process if another one fails and the device does not report it. It would wait forever otherwise."""
         event = threading.Event()
         while not self.ended:
             if not self._failed():
@@ -74,7 +74,7 @@ class Ranks:
         return None
 
     def cause(self, error):
-        """The error to report in place of one that communication raised: another process has failed, or it is that one."""
+        """Returns the error to report for one that communication raised: the failure of another process, or else that error."""
         deadline = time.monotonic() + 1
         while self.siblings and not self._failed() and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -106,7 +106,7 @@ class Ranks:
             os.rmdir(os.path.dirname(store))
 
     def connect(self, device):
-        """Meets the other processes."""
+        """Connects to the other processes."""
         if self.count == 1:
             return
         store = os.environ.get("CROSSHEAD_RANKS")
@@ -114,7 +114,7 @@ class Ranks:
         backend = {"cuda": "nccl", "xpu": "xccl"}.get(device.type, "gloo")
         try:
             dist.init_process_group(backend, init_method=method, rank=self.rank, world_size=self.count)
-            # Flags of the processes themselves; reading them does not wait for a device.
+            # A group for flags in host memory. Reading a flag does not wait for a device.
             self.control = dist.group.WORLD if backend == "gloo" else dist.new_group(backend="gloo")
         except (RuntimeError, ValueError) as error:
             raise Refused("io", f"the {self.count} processes of this run cannot reach each other "
@@ -145,7 +145,7 @@ class Ranks:
                 size += tensor.numel()
 
     def close(self):
-        """The others have ended, or are about to."""
+        """Waits for the other processes, which have ended or are about to end."""
         self.ended = True
         if self.count > 1 and dist.is_initialized():
             dist.destroy_process_group()

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Steps, evaluations and checkpoints of a run, in the order in which the native engine has them."""
+"""Steps, evaluations and checkpoints of a run, in the order of the native engine."""
 
 import collections
 import math
@@ -21,11 +21,11 @@ CHECKPOINT_SECONDS = 600
 
 
 class Interrupted(Exception):
-    """SIGTERM or SIGINT came."""
+    """SIGTERM or SIGINT was received."""
 
 
 def choose_device(name):
-    """The device with this name, "cuda" for the first GPU; None: the machine's accelerator, else the CPU."""
+    """Returns the device with this name, "cuda" for the first GPU; for None the machine's accelerator, else the CPU."""
     if not name:
         name = next((kind for kind in ("cuda", "xpu", "mps") if getattr(torch, kind).is_available()), "cpu")
     try:
@@ -83,15 +83,15 @@ class Driver:
         self.device = choose_device(self.ranks.name)
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)
-            # All work goes to one stream, which a CUDA graph can capture; the default stream is none of those. Gradients are added
-            # up on the stream where autograd first met a parameter.
+            # All work runs on one stream that a CUDA graph can capture; the default stream cannot be captured. Autograd adds up the
+            # gradients of a parameter on the stream where it was first used.
             torch.cuda.set_stream(torch.cuda.Stream())
         self.ranks.connect(self.device)
         if options["dtype"] != "F64":
             torch.set_float32_matmul_precision("highest")
         self.batches = Batches(self.run, self.device.type == "cuda")
         dtype = torch.float64 if options["dtype"] == "F64" else torch.float32
-        self.divided = self.ranks.count > 1 and self.run.settings.get("shard", False)  # else every process holds the model
+        self.divided = self.ranks.count > 1 and self.run.settings.get("shard", False)  # otherwise every process holds the whole model
         self.shards = Shards(self.ranks) if self.divided else Whole()
         self.model = build(self.run, self.device, dtype, "cpu" if self.divided else self.device)
         if self.divided:
@@ -141,13 +141,13 @@ class Driver:
         self.pending.append((self.run.step, tokens, results, began, ended))
 
     def _refuse_divided(self):
-        """The other processes of a divided model wait for this one within the step: they cannot try again together."""
+        """Raises an error for a divided model: its processes wait for one another within a step, so they cannot repeat it."""
         if self.divided:
             raise Refused("memory", f"{self.device} has too little memory for {self.trainer.micro_batch} sequences at a time; give a "
                                     f"smaller --micro-batch, or more devices")
 
     def report(self, wait):
-        """Logs the steps that the device has finished; all of them with `wait`, which is for the time between steps."""
+        """Logs the steps that the device has finished. With `wait` it waits for all of them."""
         while self.pending and (wait or len(self.pending) > 2 or self.clock.passed(self.pending[0][-1])):
             step, tokens, results, began, ended = self.pending.popleft()
             if not isinstance(ended, float):
@@ -183,7 +183,7 @@ class Driver:
         return possible and (last or (every > 0 and run.step % every == 0))
 
     def evaluate(self):
-        """The mean loss over the first validation sequences, as many as the options say."""
+        """Computes the mean loss over the first validation sequences; the options say how many."""
         run, trainer = self.run, self.trainer
         total = self.batches.validation_sequences
         if run.options["eval_tokens"] > 0:
@@ -221,7 +221,7 @@ class Driver:
         say("evaluation", step=run.step, validation_loss=point[1], **more)
 
     def _evaluate(self, micro):
-        """Sums of a micro-batch. The layers run as in training: what is compiled for that is used again."""
+        """Returns sums over a micro-batch. The layers run as in training, so that their compiled code is reused."""
         trainer, targets = self.trainer, micro["targets"].flatten().long()
         count = (targets >= 0).sum().double()
         if not trainer.vision:
@@ -254,19 +254,19 @@ class Driver:
         if not self.ranks.leads:
             return
         for moments in (m, v):
-            for name in weights.keys() - moments.keys():  # what the optimizer leaves alone
+            for name in weights.keys() - moments.keys():  # tensors that the optimizer does not update
                 moments[name] = torch.zeros_like(weights[name])
         self.run.save({"weight": weights, "m": m, "v": v})
 
     def weights(self):
-        """{name: whole tensor}, for a file."""
+        """Returns {name: whole tensor}, for a file."""
         self.shards.reshard()
         return {name: self.shards.whole(tensor) for name, tensor in state_of(self.model).items() if name in self.saved}
 
     # ---- The whole run ----
 
     def drive(self):
-        """Trains to the end; returns the exit status of the process."""
+        """Trains to the end and returns the exit status of the process."""
         with self.log:
             try:
                 return self._drive()
@@ -320,7 +320,7 @@ class Driver:
 
 
 def train(path):
-    """Trains the run; the process's exit status."""
+    """Trains the run and returns the exit status of the process."""
     driver = Driver(path)
     signal.signal(signal.SIGTERM, driver.stop)
     signal.signal(signal.SIGINT, driver.stop)

@@ -10,7 +10,7 @@ from torch.distributed.fsdp import fully_shard
 
 
 class Whole:
-    """In place of Shards where every process holds the whole model."""
+    """Replaces Shards if every process holds the whole model."""
 
     means = 1
 
@@ -55,8 +55,8 @@ class Shards:
         self.means = ranks.count  # FSDP2 divides sums of gradients by this
 
     def divide(self, model, device):
-        """Leaves this process its rows of a model's parameters, on the device."""
-        warnings.filterwarnings("ignore", message="FSDP2-wrapped module")  # that layers return views: nothing changes them in place
+        """Divides a model: this process holds its rows of every parameter, on the device."""
+        warnings.filterwarnings("ignore", message="FSDP2-wrapped module")  # layers return views, which nothing changes in place
         mesh = DeviceMesh.from_group(dist.group.WORLD, device.type)
         units = {}
         for layer in model.model.layers:  # some layers read parameters of their group's first
@@ -69,25 +69,25 @@ class Shards:
         return self.outside(function, *arguments)
 
     def reshard(self):
-        """After a forward pass that no backward pass follows."""
+        """Frees the other processes' rows after a forward pass without a backward pass."""
         self.outside.reshard()
 
     def _each(self, count):
         return -(-count // self.count)
 
     def first(self, count):
-        """The first of this process's rows, of so many."""
+        """Returns the index of this process's first row, of `count` rows."""
         return min(self._each(count) * self.rank, count)
 
     def own(self, tensor):
-        """This process's rows: a copy of those of a whole tensor; of a divided one, where they are."""
+        """Returns this process's rows: a copy of those of a whole tensor, or those of a divided tensor in place."""
         if hasattr(tensor, "to_local"):
             return tensor.detach().to_local()
         first = self.first(tensor.shape[0])
         return tensor[first:first + self._each(tensor.shape[0])].clone()
 
     def gather(self, own, count):
-        """The whole tensor of `count` rows, in the first process's memory outside its device."""
+        """Returns the whole tensor of `count` rows in the first process, in host memory; None in the others."""
         padded = own.new_zeros(self._each(count), *own.shape[1:])
         padded[:own.shape[0]] = own
         whole = own.new_empty(self.count * padded.shape[0], *own.shape[1:])
@@ -95,11 +95,11 @@ class Shards:
         return whole[:count].cpu() if self.rank == 0 else None
 
     def norm(self, own):
-        """The norm of what all processes hold, from that of this one's share."""
+        """Returns the norm over all processes, given that of this process's share."""
         squares = own.square()
         self.ranks.add([squares])
         return squares.sqrt()
 
     def whole(self, tensor):
-        """As gather, of a parameter; a buffer is whole already."""
+        """Gathers a parameter. A buffer is whole already."""
         return self.gather(self.own(tensor), tensor.shape[0]) if hasattr(tensor, "to_local") else tensor

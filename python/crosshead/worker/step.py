@@ -19,7 +19,7 @@ PER_LAYER = ("initial",)
 
 
 def rate(options, step):
-    """The learning rate of step 1, 2, …: warm-up, then the schedule (docs/train.md)."""
+    """Returns the learning rate of step 1, 2, …: warm-up, then the schedule (docs/train.md)."""
     peak, steps, warmup = options["lr"], options["steps"], options["warmup"]
     if warmup < 0:
         warmup = min(steps // 20, 1000)
@@ -50,7 +50,7 @@ class Optimizer:
             if row.get("decay_to_identity"):
                 first = shards.first(self.names[name].shape[0]) if own.dim() == 2 else 0
                 self.identities.append(own.detach().diagonal(first, -2, -1))
-        # Decay is rate · weight_decay a step, whatever the tensor's own rate; PyTorch multiplies by the latter.
+        # A step decays weights by the run's rate · weight_decay. PyTorch multiplies by the tensor's own rate, hence the division.
         self.adamw = torch.optim.AdamW(
             [
                 {"params": tensors, "factor": factor, "weight_decay": options["weight_decay"] / factor if decay else 0.0}
@@ -66,12 +66,12 @@ class Optimizer:
             }
 
     def moments(self):
-        """{name: first moment} and {name: second}, whole."""
+        """Returns {name: first moment} and {name: second moment}, of whole tensors."""
         return ({name: self.shards.gather(self.adamw.state[own][key], self.names[name].shape[0]) for name, own in self.own.items()}
                 for key in ("exp_avg", "exp_avg_sq"))
 
     def gradients(self):
-        """The gradients of this process's rows of all parameters. What no sequence used has zeros."""
+        """Returns the gradients of this process's rows of all parameters: zeros for parameters that no sequence used."""
         for name, parameter in self.names.items():
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
@@ -80,7 +80,7 @@ class Optimizer:
 
     @torch.no_grad()
     def step(self, lr):
-        """One update; the gradient's norm before clipping. A gradient that is not finite changes nothing."""
+        """Updates the weights and returns the gradient's norm before clipping. A gradient that is not finite changes nothing."""
         gradients = self.gradients()
         wide = torch.float64 if gradients[0].device.type == "cpu" else None  # GPUs add in a tree, which is exact enough
         norm = self.shards.norm(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients, 2, wide))))
@@ -102,7 +102,7 @@ class Optimizer:
         return norm
 
     def keep_gradients(self):
-        """From here on gradients stay where they are in memory, as a CUDA graph needs it, and are set to zero after a step."""
+        """Fixes the addresses of gradients, which a CUDA graph needs. From now on they are set to zero after a step."""
         self.keeps = True
         for parameter in self.names.values():
             parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
@@ -116,7 +116,7 @@ class Optimizer:
 
 
 def compile_layers(model, device):
-    """Compiles the layers one by one. Most are alike, and what is compiled for the first serves the others."""
+    """Compiles the layers one by one. Most are alike and share the code that is compiled for the first."""
     torch._dynamo.config.recompile_limit = 64
     for layer in model.model.layers:
         for module in layer.modules():
@@ -129,7 +129,7 @@ def compile_layers(model, device):
 
 
 class Graph:
-    """A micro-batch's passes as a CUDA graph: the GPU gets them in one call, and need not wait for Python between kernels."""
+    """A micro-batch's passes as a CUDA graph: one call launches them, so the GPU does not wait for Python between kernels."""
 
     def __init__(self, passes, micro):
         """passes(micro): loss; it adds the gradients to those that the parameters have."""
@@ -148,7 +148,7 @@ class Graph:
 
 
 class Trainer:
-    """The model, its optimizer, and what a step does with a batch."""
+    """The model, its optimizer, and the computations of a step."""
 
     def __init__(self, model, run, moments, device, compiled, ranks, shards):
         self.model, self.run, self.device, self.ranks, self.shards = model, run, device, ranks, shards
@@ -165,12 +165,12 @@ class Trainer:
             compile_layers(model, device)
 
     def _first_micro_batch(self):
-        """The most sequences, among the divisors of a step's, that keep a GPU busy without filling it."""
+        """Returns the largest divisor of a step's sequences with at most 32768 tokens: they keep a GPU busy without filling it."""
         most = max(1, 32768 // self.run.options["sequence"])
         return max(n for n in range(1, most + 1) if self.sequences % n == 0)
 
     def halve(self):
-        """A smaller micro-batch; False where it has one sequence."""
+        """Makes the micro-batch at most half as large. Returns False if it has one sequence."""
         if self.micro_batch == 1:
             return False
         self.micro_batch = max(n for n in range(1, self.micro_batch // 2 + 1) if self.sequences % n == 0)
@@ -194,7 +194,7 @@ class Trainer:
         return [slice(i, i + self.micro_batch) for i in range(begin, end, self.micro_batch)]
 
     def differentiate(self, batch, predicted):
-        """Adds this process's gradient of a step; its share of the mean loss, on the device."""
+        """Adds this process's gradient of a step. Returns its share of the mean loss, on the device."""
         begin = self.ranks.rank * self.sequences
         loss = torch.zeros((), dtype=torch.float64, device=self.device)
         self.balance.begin()
@@ -205,7 +205,7 @@ class Trainer:
         return loss / predicted
 
     def _captured(self, micro):
-        """The passes by a CUDA graph, which the fourth micro-batch makes: by then all is compiled."""
+        """Runs the passes as a CUDA graph. The fourth micro-batch captures it, after everything is compiled."""
         self.seen += 1
         if self.seen <= 3:
             return self._passes(micro)
@@ -221,14 +221,14 @@ class Trainer:
         return self.graph.run(micro)
 
     def _passes(self, micro):
-        """The summed loss of a micro-batch, whose gradient is added to the parameters'."""
+        """Returns the summed loss of a micro-batch and adds its gradient to the parameters' gradients."""
         loss, objective = self.shards.call(self._micro_loss, micro)
         term = self.balance.term(self.micro_batch, micro.get("text"), self.run.step_sequences / self.shards.means)
         (objective if term is None else objective + term).backward()
         return loss
 
     def _micro_loss(self, micro):
-        """The summed loss, and what is differentiated."""
+        """Returns the summed loss and the value to differentiate."""
         targets, scale = micro["targets"].flatten().long(), micro["scale"]
         if self.vision:
             smoothing = self.run.options.get("label_smoothing", 0.0)
@@ -245,9 +245,9 @@ class Trainer:
         return logits.float() if logits.dtype == torch.bfloat16 else logits
 
     def update(self, loss):
-        """The optimizer's step after all processes have their gradients; loss and gradient norm, on the device."""
+        """Sums gradients over processes and performs the optimizer's step. Returns loss and gradient norm, on the device."""
         if self.ranks.count > 1:
-            if isinstance(self.shards, Whole):  # the others are sums already
+            if isinstance(self.shards, Whole):  # divided gradients are sums already
                 self.ranks.add(self.optimizer.gradients())
             self.ranks.add(self.balance.load)
             self.ranks.add([loss])
@@ -256,7 +256,7 @@ class Trainer:
         return loss, norm
 
     def forget(self):
-        """Drops a step that ran out of memory."""
+        """Drops the gradients of a step that ran out of memory."""
         self.graph, self.optimizer.keeps = None, False
         self.model.zero_grad(set_to_none=True)
         if self.device.type == "cuda":

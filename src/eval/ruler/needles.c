@@ -8,18 +8,20 @@ static const char *const contents[] = {
     [CH_RULER_WORDS] = "words", [CH_RULER_NUMBERS] = "numbers", [CH_RULER_UUIDS] = "uuids"};
 static const char *const one_of_contents[] = {
     [CH_RULER_WORDS] = "word", [CH_RULER_NUMBERS] = "number", [CH_RULER_UUIDS] = "uuid"};
+/* round(100 i / 39): depths in percent of the text. */
 static const int places_in_text[CH_RULER_MOST_NEEDLES] = {
     0,  3,  5,  8,  10, 13, 15, 18, 21, 23, 26, 28, 31, 33, 36, 38, 41, 44, 46, 49,
-    51, 54, 56, 59, 62, 64, 67, 69, 72, 74, 77, 79, 82, 85, 87, 90, 92, 95, 97, 100}; /* round(100 i / 39) */
+    51, 54, 56, 59, 62, 64, 67, 69, 72, 74, 77, 79, 82, 85, 87, 90, 92, 95, 97, 100};
 
 enum { MOST_CONTENT = 128 };
 typedef char content[MOST_CONTENT];
 
-/* The needles of an item, and its question. */
+/* The needles of an item. */
 typedef struct needles {
-  content keys[CH_RULER_MOST_NEEDLES], values[CH_RULER_MOST_NEEDLES]; /* [keys], [keys, num_needle_v] */
-  int keys_count, count;                                              /* count: needles */
-  int order[CH_RULER_MOST_NEEDLES];
+  /* [keys_count]; [keys_count, num_needle_v] */
+  content keys[CH_RULER_MOST_NEEDLES], values[CH_RULER_MOST_NEEDLES];
+  int keys_count, count;            /* number of keys, and of needles */
+  int order[CH_RULER_MOST_NEEDLES]; /* [count]: needles in the order of the text */
 } needles;
 
 /* --- contents ------------------------------------------------------------------------------------------------ */
@@ -42,14 +44,14 @@ static void draw_needle(ch_ruler_writer *m, ch_ruler_content kind, char *text) {
     draw_uuid(m, text);
   } else if (kind == CH_RULER_NUMBERS) {
     snprintf(text, MOST_CONTENT, "%lld", (long long)(1000000 + ch_python_below(&m->random, 9000000)));
-  } else { /* one of all pairs, which are sorted as the two lists are */
+  } else { /* one of all pairs of an adjective and a noun, in the order of the sorted lists */
     int64_t pair = ch_python_below(&m->random, m->adjectives.count * m->nouns.count);
     snprintf(text, MOST_CONTENT, "%s-%s", m->adjectives.data[pair / m->nouns.count],
              m->nouns.data[pair % m->nouns.count]);
   }
 }
 
-/* Draws one that differs from all before it, so that the question has one answer. */
+/* Draws a key or value that differs from all before it, so that the question has one answer. */
 static void draw_other(ch_ruler_writer *m, ch_ruler_content kind, content *before, int count, char *text) {
   for (int i = 0; i <= count; i++) {
     if (i == 0) draw_needle(m, kind, text);
@@ -90,7 +92,7 @@ static int by_number(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Sentences in lines, needles before some of them. */
+/* Writes `size` lines of noise or of needles with other keys, and the item's needles before some of them. */
 static ch_status put_lines(ch_ruler_writer *m, const needles *n, int64_t size, ch_text *text,
                            ch_error *error) {
   content *others = NULL;

@@ -1,4 +1,4 @@
-/* Questions about documents: which documents an item has, and questions that a plain text gives. */
+/* Questions about documents: the choice of an item's documents, and questions generated from a plain text. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +44,7 @@ static ch_status put_documents(ch_ruler_writer *m, const ch_ruler_question *q, i
   int64_t *order = ch_ruler_shuffled(m, size);
   bool done = places && others && order;
   if (done && size < m->documents.count) done = choose_documents(m, q, size, places, others);
-  if (done && size >= m->documents.count) /* again and again */
+  if (done && size >= m->documents.count) /* documents repeat */
     for (int64_t i = 0; i < size; i++) places[i] = i % m->documents.count;
   for (int64_t i = 0; done && i < size; i++)
     ch_text_printf(text, "%sDocument %lld:\n%s", i ? "\n\n" : "", (long long)i + 1,
@@ -115,7 +115,8 @@ static bool occurs_once(const ch_ruler_texts *sorted, const char *letters) {
          (at + 1 == sorted->count || strcmp(found[1], letters) != 0);
 }
 
-/* Words from ... to - 1 of the text, one of them a gap; -1: none is. Malloc'd by the arena. */
+/* Returns words from ... to - 1 of the text with word `gap` replaced by ____ (-1: none), in the arena; NULL when out of
+ * memory. */
 static const char *words_of(ch_ruler_writer *m, int64_t from, int64_t to, int64_t gap) {
   ch_text text = {0};
   for (int64_t i = from; i < to; i++) {
@@ -135,8 +136,8 @@ static const char *words_of(ch_ruler_writer *m, int64_t from, int64_t to, int64_
   return copy;
 }
 
-/* Finds the longest word of a document that occurs once in the text, in a sentence that is long enough; -1:
- * there is none. */
+/* Returns the longest word of a document that occurs once in the text, in a sentence that is long enough; -1: none.
+ * *sentence and *end become the first word of its sentence and the word after it. */
 static int64_t find_gap(const ch_ruler_writer *m, const ch_ruler_texts *sorted, int64_t from, int64_t to,
                         int64_t *sentence, int64_t *end) {
   int64_t best = -1, begin = from;

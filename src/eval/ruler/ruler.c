@@ -30,7 +30,7 @@ static void release_item(ch_ruler_item *made) {
   ch_text_free(&made->input);
 }
 
-/* Makes an item and counts its tokens, those before it and those of the answer. */
+/* Generates an item and counts the tokens of its input. */
 static ch_status make_item(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t size, int64_t index,
                            ch_ruler_item *made, int64_t *tokens, ch_error *error) {
   clear(made);
@@ -40,7 +40,7 @@ static ch_status make_item(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t si
   return ch_ruler_tokens(m, made->input.data, tokens, error);
 }
 
-/* Finds the largest size between two that fits; 0: none does. */
+/* Sets *found to the largest size from `low` to `high` that fits; 0: none does. */
 static ch_status search(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t low, int64_t high,
                         ch_ruler_item *made, int64_t *found, ch_error *error) {
   *found = 0;
@@ -57,7 +57,8 @@ static ch_status search(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t low, 
   return CH_OK;
 }
 
-/* Finds the largest size that fits one item; 0: none does, and *least is the length of the least size. */
+/* Sets *size to the largest size that fits one item; 0: none does, and *least becomes the length that the least size
+ * needs. */
 static ch_status find_size(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t *size, int64_t *least,
                            ch_error *error) {
   ch_ruler_item made = {0};
@@ -82,7 +83,7 @@ done:
   return status;
 }
 
-/* Items of that size; where one turns out too long, with less. */
+/* Generates items of this size. An item that turns out too long is generated again with a smaller size. */
 static ch_status make_items(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t size, int64_t count,
                             json_t *list, ch_error *error) {
   ch_ruler_item made = {0};
@@ -129,7 +130,7 @@ static ch_status make_needles(ch_ruler_writer *m, int64_t count, json_t *list, c
   return fit_items(m, &fit, count, list, error);
 }
 
-/* Writes the solved example of a CH_RULER_TRACKING. */
+/* Writes the solved example of CH_RULER_TRACKING. */
 static ch_status make_example(ch_ruler_writer *m, ch_error *error) {
   ch_ruler_item made = {0};
   int64_t size, least;
@@ -271,7 +272,7 @@ ch_status ch_ruler_make(const ch_ruler_request *request, json_t **items, ch_erro
   for (int i = 0; i < length_count; i++) m.total += lengths[i] * count;
   json_t *list = json_array();
   ch_status status = list ? ch_encoder_new(request->tokenizer, &m.encoder, error) : ch_no_memory(error);
-  int64_t around = 0; /* tokens that the tokenizer puts around a text, which the model sees too */
+  int64_t around = 0; /* tokens that the tokenizer puts around a text */
   if (status == CH_OK) status = count_around(&m, &around, error);
   for (int i = 0; status == CH_OK && i < length_count; i++) {
     m.length = lengths[i];

@@ -1,8 +1,8 @@
 /* RULER (Hsieh et al., 2024): texts of any length with something to find in them, generated from a seed for any
  * tokenizer.
  *
- * Items are generated as by RULER's own scripts, with Python's random numbers in the same order; what they download
- * comes from this project or the user instead: lists of words, and the text around needles. docs/ruler.md has the
+ * Items are generated as by RULER's own scripts, with Python's random numbers in the same order. The scripts download
+ * lists of words and the text around needles; here these come from this project or the user. docs/ruler.md has the
  * definition. */
 #ifndef CH_EVAL_RULER_RULER_H
 #define CH_EVAL_RULER_RULER_H
@@ -21,12 +21,12 @@ typedef enum ch_ruler_kind {
   CH_RULER_NEEDLES,  /* "niah": values of keys, in a text of something else */
   CH_RULER_TRACKING, /* "variable_tracking": chains of assignments */
   CH_RULER_COMMON,   /* "common_words_extraction": the words of a list that occur most often */
-  CH_RULER_FREQUENT, /* "freq_words_extraction": counts of generated words, as frequent as Zipf's law says */
+  CH_RULER_FREQUENT, /* "freq_words_extraction": the most frequent of generated words, by Zipf's law */
   CH_RULER_QUESTIONS /* "qa": questions about one of many documents */
 } ch_ruler_kind;
 
 typedef enum ch_ruler_haystack {
-  CH_RULER_NOISE,  /* five short sentences again and again */
+  CH_RULER_NOISE,  /* lines of the same five short sentences */
   CH_RULER_ESSAY,  /* a text */
   CH_RULER_NEEDLE, /* needles with other keys */
 } ch_ruler_haystack;
@@ -46,22 +46,22 @@ typedef struct ch_ruler {
 } ch_ruler;
 
 typedef struct ch_ruler_request {
-  const char *name; /* of the task, for messages */
+  const char *name; /* name of the task, for messages */
   const ch_ruler *ruler;
   const ch_tokenizer *tokenizer;
-  int64_t written;      /* tokens that the model writes; they are part of a length */
-  int64_t window;       /* tokens that it sees at once */
-  const char *text;     /* the file of the text, or of documents with questions; NULL: the project's text */
-  const char *lengths;  /* tokens, numbers separated by commas; NULL: 4096 */
-  uint64_t seed;        /* below 2^32 */
+  int64_t written;      /* tokens that the model writes; a length includes them */
+  int64_t window;       /* tokens that the model sees at once */
+  const char *text;     /* file of the text, or of documents with questions; NULL: the project's text */
+  const char *lengths;  /* numbers of tokens, "4096" or "4k,8k", separated by commas; NULL: 4096 */
+  uint64_t seed;        /* seed below 2^32 */
   int64_t limit;        /* items of each length; 0: 100 */
-  ch_progress progress; /* or NULL; the unit is tokens */
+  ch_progress progress; /* called with tokens done and in total; or NULL */
   void *user;
 } ch_ruler_request;
 
-/* Generates a list of objects with RULER's names: index, input, outputs, answer_prefix, length (tokens of
- * both texts and the answer), max_length (the requested length). Errors: CH_ERROR_ARGUMENT for a length that
- * the task or the model cannot have (the message says which it can), a text without what is needed,
+/* Generates a list of objects with RULER's names: index, input, outputs, answer_prefix, length (tokens of the input,
+ * the prefix and the answer), max_length (the requested length). Errors: CH_ERROR_ARGUMENT for a length that the task
+ * or the model cannot have (the message names a possible one) or a text without enough words or questions,
  * CH_ERROR_INTERRUPTED. */
 ch_status ch_ruler_make(const ch_ruler_request *request, json_t **items, ch_error *error);
 

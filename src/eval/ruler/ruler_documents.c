@@ -1,4 +1,4 @@
-/* Documents with questions in the forms of SQuAD and HotpotQA; a plain text gives its own (questions.c). */
+/* Documents with questions in the forms of SQuAD and HotpotQA. questions.c generates the questions of a plain text. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,7 +120,8 @@ ch_status ch_ruler_read_documents(ch_ruler_writer *m, ch_error *error) {
   const source s = {.m = m, .path = m->request->text ? m->request->text : "the text", .error = error};
   json_error_t why;
   json_t *root = json_loads(at, JSON_REJECT_DUPLICATES, &why);
-  if (!root && *at == '[') return ch_ruler_questions_of_text(m, error); /* a text may begin so */
+  if (!root && *at == '[')
+    return ch_ruler_questions_of_text(m, error); /* a plain text may begin with a bracket */
   if (!root) return wrong_source(&s, "is no JSON");
   ch_status status = json_is_array(root) ? read_hotpot(&s, root)
                      : json_is_array(json_object_get(root, "data"))

@@ -38,7 +38,7 @@ ch_status ch_ruler_tokens(ch_ruler_writer *m, const char *text, int64_t *tokens,
   const ch_ruler_request *r = m->request;
   if (r->progress && !r->progress(m->done < m->total ? m->done : m->total, m->total, r->user))
     return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted while items were generated");
-  m->ids.size = 0; /* as RULER counts: without what the tokenizer puts around a text */
+  m->ids.size = 0; /* RULER does not count the tokens that a tokenizer puts around a text */
   CH_TRY(ch_encoder_encode(m->encoder, text, strlen(text), CH_TEXT_SPECIAL | CH_TEXT_BARE, &m->ids, error));
   *tokens = (int64_t)m->ids.size;
   return CH_OK;

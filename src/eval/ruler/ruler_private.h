@@ -1,4 +1,4 @@
-/* Making items of RULER: what the kinds of tasks share. */
+/* The generation of RULER's items: declarations shared by all kinds of tasks. */
 #ifndef CH_EVAL_RULER_RULER_PRIVATE_H
 #define CH_EVAL_RULER_RULER_PRIVATE_H
 
@@ -7,7 +7,7 @@
 #include "eval/ruler/ruler.h"
 #include "eval/tasks/python_random.h"
 
-/* A list of texts. Others own them. */
+/* A list of texts that it does not own. */
 typedef struct ch_ruler_texts {
   const char **data;
   int64_t count, capacity;
@@ -17,7 +17,8 @@ typedef struct ch_ruler_texts {
 typedef struct ch_ruler_question {
   const char *query;
   ch_ruler_texts answers;
-  int64_t *context, *more; /* [context_count], [more_count] places in the list of documents */
+  /* indices of documents: [context_count] of its own, [more_count] of those near them */
+  int64_t *context, *more;
   int64_t context_count, more_count;
 } ch_ruler_question;
 
@@ -27,31 +28,30 @@ typedef struct ch_ruler_writer {
   ch_arena arena;
   ch_encoder *encoder;
   ch_ids ids;
-  int64_t length; /* of the items: RULER's max_seq_length */
-  int64_t most;   /* the same, less where the model would not see it with what the tokenizer puts around it */
-  int64_t done, total; /* tokens, for progress */
-  uint32_t seed;
+  int64_t length;           /* requested length of the items: RULER's max_seq_length */
+  int64_t most;             /* `length`, or less so that the model sees the tokens around a text too */
+  int64_t done, total;      /* tokens, for progress */
+  uint32_t seed;            /* seed of both generators */
   ch_python_random random;  /* Python's module `random` */
   ch_python_random numbers; /* numpy.random */
-  /* Word lists: sorted, without repetition. */
-  ch_ruler_texts adjectives, nouns, words; /* words: all of them, shuffled */
-  ch_ruler_texts haystack;                 /* CH_RULER_ESSAY: the words of the text */
-  char *text;                              /* of the haystack or the documents; or NULL */
-  /* CH_RULER_TRACKING: the solved example before each question, with its last words; NULL while it is generated. */
+  /* word lists without repetition: adjectives and nouns are sorted; `words` has these and verbs, shuffled */
+  ch_ruler_texts adjectives, nouns, words;
+  ch_ruler_texts haystack; /* CH_RULER_ESSAY: words of the text */
+  char *text;              /* text of the haystack or the documents; or NULL */
+  /* CH_RULER_TRACKING: solved example before each question, ending in its answer; NULL while it is generated */
   const char *example;
   int64_t example_tokens;
   ch_ruler_texts example_names;
-  bool searches; /* for a size: the example is left out, and its tokens are added */
-  /* CH_RULER_QUESTIONS */
-  ch_ruler_texts documents;
-  ch_ruler_question *questions;
+  bool searches;                /* true during the search for a size: the example is left out of the text */
+  ch_ruler_texts documents;     /* CH_RULER_QUESTIONS: documents, sorted */
+  ch_ruler_question *questions; /* CH_RULER_QUESTIONS: [question_count] */
   int64_t question_count, question_room;
 } ch_ruler_writer;
 
 /* An item that is being generated. */
 typedef struct ch_ruler_item {
-  ch_text input; /* with the beginning of the answer; NUL-terminated when it is done */
-  size_t answer; /* where that begins */
+  ch_text input; /* question and the beginning of the answer; NUL-terminated when it is done */
+  size_t answer; /* offset at which the answer begins in `input` */
   json_t *outputs;
 } ch_ruler_item;
 
@@ -69,23 +69,22 @@ ch_status ch_ruler_questions(ch_ruler_writer *making, int64_t size, int64_t inde
 /* Tasks of words need no search for their size: all items of a length are fitted at once. */
 ch_status ch_ruler_frequent(ch_ruler_writer *making, int64_t items, json_t *list, ch_error *error);
 
-/* The search for a size that fits: RULER's from `step` on, and below it from `least`. */
+/* The search for a size that fits. RULER searches from `step` on; if nothing fits, sizes from `least` are tried. */
 typedef struct ch_ruler_fit {
   ch_ruler_maker make;
-  int64_t sample; /* a first size, from which tokens per part are estimated */
-  int64_t step, least;
-  int64_t length, written; /* tokens that all have, and those that are written */
-  int64_t extra;           /* tokens that come before every item */
-  bool halves;             /* the estimate is doubled as a whole number; else tripled */
+  int64_t sample;          /* first size, from which tokens per part are estimated */
+  int64_t step, least;     /* smallest sizes: of RULER's search, and of any item */
+  int64_t length, written; /* tokens of an item with its answer, and of the answer */
+  int64_t extra;           /* tokens before every item that a search leaves out */
+  bool halves; /* true if the search ends at twice the estimate, rounded first; else at three times */
 } ch_ruler_fit;
 
-/* Reads word lists, and the text that the request names: as words for needles, as documents with
- * questions. */
+/* Read word lists, and the request's text: as words for needles, as documents with questions, and as it is. */
 ch_status ch_ruler_read_words(ch_ruler_writer *making, ch_error *error);
 ch_status ch_ruler_read_haystack(ch_ruler_writer *making, ch_error *error);
 ch_status ch_ruler_read_documents(ch_ruler_writer *making, ch_error *error);
 ch_status ch_ruler_read_text(ch_ruler_writer *making, ch_error *error);
-/* Documents and questions of a plain text that a user gave or the project has. */
+/* Generates documents and questions from a plain text: the request's, or the project's. */
 ch_status ch_ruler_questions_of_text(ch_ruler_writer *making, ch_error *error);
 
 /* The noise of needles and of variable tracking. */
@@ -97,15 +96,15 @@ ch_status ch_ruler_add(ch_ruler_writer *making, ch_ruler_texts *texts, const cha
 int ch_ruler_by_text(const void *a, const void *b);
 void ch_ruler_sort_unique(ch_ruler_texts *texts);
 ch_status ch_ruler_add_question(ch_ruler_writer *making, const ch_ruler_question *question, ch_error *error);
-/* Tokens of a text as the model reads it, what its tokenizer puts around it included. */
+/* Counts the tokens of a text as RULER does, without the tokens that the tokenizer puts around it. Reports progress. */
 ch_status ch_ruler_tokens(ch_ruler_writer *making, const char *text, int64_t *tokens, ch_error *error);
-/* Appends an item to the list, which then owns it. */
+/* Appends a finished item to the list as a JSON object. tokens: those of its input. */
 ch_status ch_ruler_put(ch_ruler_writer *making, json_t *list, ch_ruler_item *made, int64_t tokens,
                        ch_error *error);
-/* Returns the places 0 ... count - 1 in the order of Random(seed).shuffle; the caller's, NULL when out of
+/* Returns the places 0 ... count - 1 in the order of Random(seed).shuffle; release with free. NULL when out of
  * memory. */
 int64_t *ch_ruler_shuffled(const ch_ruler_writer *making, int64_t count);
-/* Writes a random word: k upper or lower letters from `first` on. */
+/* Writes a random word of `count` letters: capital letters if `first` is 'A', small ones if it is 'a'. */
 void ch_ruler_letters(ch_ruler_writer *making, char first, int count, char *letters);
 ch_status ch_ruler_too_short(const ch_ruler_writer *making, int64_t least, ch_error *error);
 

@@ -1,4 +1,4 @@
-/* Words that occur more often than others: in a numbered list, and generated ones in a text. */
+/* Tasks about words that occur more often than others: in a numbered list, and in a text of generated words. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static void put_word(const ch_ruler_writer *m, bool pairs, int64_t place, ch_tex
 }
 
 /* Writes a list of `count` different words with its question. The first ones occur `often` times, the others
- * `seldom` times. *answer becomes where the answer begins; the numbered answer follows if `solved`. */
+ * `seldom` times. *answer becomes the offset of the answer; the numbered answer follows if `solved`. */
 static ch_status put_list(ch_ruler_writer *m, int64_t count, int often, int seldom, bool solved,
                           ch_text *text, size_t *answer, json_t *outputs, ch_error *error) {
   int64_t common = m->ruler->num_cw, total = common * often + (count - common) * seldom;
@@ -99,7 +99,7 @@ static ch_status draw_vocabulary(ch_ruler_writer *m, int64_t count, vocabulary *
   coded_word *drawn = malloc((size_t)count * sizeof *drawn), *words = malloc((size_t)count * sizeof *words);
   int64_t *order = ch_ruler_shuffled(m, count), have = 0;
   ch_status status = drawn && words && order ? CH_OK : ch_no_memory(error);
-  while (status == CH_OK && have < count) { /* drawn until so many differ */
+  while (status == CH_OK && have < count) { /* until `count` different words are drawn */
     for (; have < count; have++) ch_ruler_letters(m, 'a', CODED, drawn[have]);
     qsort(drawn, (size_t)count, sizeof *drawn, by_letters);
     int64_t kept = 0;
@@ -109,7 +109,7 @@ static ch_status draw_vocabulary(ch_ruler_writer *m, int64_t count, vocabulary *
     have = kept;
   }
   for (int64_t i = 0; status == CH_OK && i < count; i++) strcpy(words[i], drawn[order[i]]);
-  if (status == CH_OK) strcpy(words[0], "..."); /* what is most frequent is noise */
+  if (status == CH_OK) strcpy(words[0], "..."); /* the most frequent word is noise */
   free(drawn);
   free(order);
   *v = (vocabulary){.words = words, .count = count};
@@ -154,8 +154,8 @@ static ch_status put_coded(ch_ruler_writer *m, const vocabulary *v, int64_t coun
   return made_all ? CH_OK : ch_no_memory(error);
 }
 
-/* Generates an item. *count: its words; 0 for as many as fit, found by removing steps of them until they
- * do. */
+/* Generates an item of *count words, or of as many as fit if *count is 0. Words are removed in steps until the item
+ * fits; *count receives their number. */
 static ch_status make_coded(ch_ruler_writer *m, int64_t room, int64_t *count, ch_ruler_item *made,
                             int64_t *tokens, bool *stands_out, ch_error *error) {
   vocabulary v;
@@ -185,7 +185,7 @@ done:
   return status;
 }
 
-/* Refuses a length too short for the fewest words of which three are frequent. */
+/* Fails because the length is too short for the fewest words of which three stand out. */
 static ch_status too_short(ch_ruler_writer *m, ch_ruler_item *made, ch_error *error) {
   vocabulary v;
   int64_t tokens, least = 50 * LEAST_VOCABULARY;

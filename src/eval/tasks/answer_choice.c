@@ -1,5 +1,5 @@
-/* The letter of a choice that a written answer names. It is looked for in three ways, one after another: by the
- * pattern of the step, by the words of the choices, and as a letter after a colon. */
+/* The letter of a choice that a written answer names. It is searched in three ways, one after another: by the pattern
+ * of the step, by the words of the choices, and as a letter after a colon. */
 #include "eval/tasks/answer_choice.h"
 
 #include <string.h>
@@ -21,8 +21,8 @@ ch_status ch_answer_check_choices(const json_t *choices, ch_error *error) {
                         "strings");
 }
 
-/* Returns the match that the step selects, stripped: an empty text if there is none, NULL with *error
- * filled. */
+/* Returns the match that the step selects, stripped; an empty text if there is none; NULL with *error filled after a
+ * failure. */
 static json_t *selected(const ch_filter_step *step, ch_template_scope *scope, const json_t *text,
                         const char *pattern, ch_error *error) {
   json_t *list = text ? ch_template_find_all(scope, text, pattern, error) : NULL;
@@ -43,7 +43,7 @@ static bool is_empty(const json_t *text) {
 
 /* --- by the words of the choices ----------------------------------------------------------------------------- */
 
-/* Returns the text without what Unicode calls punctuation. */
+/* Returns the text without characters of Unicode's categories of punctuation. */
 static json_t *without_punctuation(const json_t *text) {
   const unsigned char *p = (const unsigned char *)json_string_value(text),
                       *end = p + json_string_length(text);
@@ -130,7 +130,7 @@ static bool put_alternatives(ch_text *pattern, const json_t *words) {
   return !pattern->failed;
 }
 
-/* Returns "(B)" for the second choice. Releases the text. */
+/* Returns "(B)" if the text is the second choice, else the text itself. Steals the text. */
 static json_t *lettered(json_t *found, const json_t *words) {
   char letter[] = "(A)";
   for (size_t i = json_array_size(words); found && !is_empty(found) && i-- > 0;)

@@ -1,5 +1,5 @@
-/* Asks a model the items of a task: items, questions, tokens, scores, figures. Continuations are scored by
- * eval/score_groups.c; answers are written by generate_answers.c. */
+/* Evaluates a model on the items of a task: items, questions, tokens, scores, figures. score_groups.c scores
+ * continuations; generate_answers.c writes answers. */
 #include "eval/tasks/ask_task.h"
 
 #include <stdlib.h>
@@ -12,12 +12,12 @@
 
 /* --- tokens -------------------------------------------------------------------------------------------------- */
 
-/* The results of encoding in many threads, item by item. */
+/* Items being encoded by many threads. */
 typedef struct encode_job {
   ch_task_evaluation *evaluation;
   ch_request_rules rules;
-  ch_token_windows *windows; /* [items] */
-  int64_t failed;            /* the first item that could not be encoded */
+  ch_token_windows *windows; /* [items]: windows of each item */
+  int64_t failed;            /* first item that could not be encoded; the number of items if there is none */
   ch_status status;
   ch_error *error;
 } encode_job;
@@ -63,7 +63,7 @@ static void encode_items(encode_job *e) {
   }
 }
 
-/* Lists the windows of all items; tokens are not copied. */
+/* Lists the windows of all items. They point to the items' tokens. */
 static ch_status list_windows(ch_task_evaluation *e, const ch_token_windows *windows, ch_error *error) {
   int64_t total = 0;
   for (int64_t i = 0; i < e->items.count; i++) {
@@ -80,7 +80,7 @@ static ch_status list_windows(ch_task_evaluation *e, const ch_token_windows *win
       const ch_token_window *window = &windows[i].data[w];
       e->windows[e->starts[i] + w] = (ch_score_window){
           .tokens = e->ids[i].data + window->at, .length = window->length, .first = window->first};
-      e->tokens += window->length - (window->first < window->length); /* the last one is only predicted */
+      e->tokens += window->length - (window->first < window->length); /* the last token is only predicted */
       e->empty[e->starts[i] + w] = window->empty;
       e->empty_count += window->empty;
     }
@@ -166,7 +166,7 @@ static ch_status make_questions(ch_task_evaluation *e, const ch_evaluate_setting
   return status;
 }
 
-/* Answers that the model writes need room after the question. */
+/* Checks that the context has room for a question and the answer that the model writes. */
 static ch_status check_room(const ch_task *task, const ch_request_rules *rules, ch_error *error) {
   if (task->output != CH_TASK_GENERATE || task->answers.most_tokens < rules->max_length) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT,
@@ -216,7 +216,7 @@ static ch_status get_items(ch_task_evaluation *e, const ch_request_rules *rules,
   return ch_items_read(settings->items, &e->task->files, settings->limit, &e->items, error);
 }
 
-/* Checks that filters of answers find in every item what they read of it. */
+/* Checks that every item has the fields that the filters of answers read. */
 static ch_status check_items(const ch_task_evaluation *e, ch_error *error) {
   for (int64_t i = 0; e->task->output == CH_TASK_GENERATE && i < e->items.count; i++) {
     char place[4096];

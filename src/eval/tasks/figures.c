@@ -1,4 +1,4 @@
-/* Accuracies and perplexities over items; the bootstrap in parallel, its result independent of the number of
+/* Accuracies and perplexities over items. The bootstrap runs in parallel; its result does not depend on the number of
  * threads. */
 #include "eval/tasks/figures.h"
 
@@ -22,7 +22,7 @@ static ch_task_figure mean_of(const double *values, int64_t count) {
   return (ch_task_figure){.value = mean, .error = error};
 }
 
-/* Resamples seeded with `seed`: random.choices(items, k = count), one after another. */
+/* Computes RESAMPLES_A_SEED resamples, random.choices(items, k = count) of a generator seeded with `seed`. */
 static void resample(uint32_t seed, const double *numerators, const double *denominators, int64_t count,
                      double *results) {
   ch_python_random random;
@@ -59,7 +59,7 @@ static ch_status perplexity_figure(const double *numerators, const double *denom
 
 /* --- outcomes ------------------------------------------------------------------------------------------------ */
 
-/* Returns the true choices' share of the probability of all choices; sums relative to the largest. */
+/* Returns the true choices' share of the probability of all choices. Terms are relative to the largest. */
 static double mass_of_truths(const ch_question *q, const ch_continuation_score *scores) {
   double least = INFINITY, truth = 0, all = 0;
   for (int i = 0; i < q->count; i++) least = fmin(least, scores[i].nll);

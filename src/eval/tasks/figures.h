@@ -4,7 +4,7 @@
 
 #include "eval/tasks/ask_task.h"
 
-/* Fills in the outcomes, figures and groups of an evaluation whose scores are there. */
+/* Computes the outcomes, figures and groups of an evaluation from its scores. */
 ch_status ch_task_figures(ch_task_evaluation *evaluation, ch_error *error);
 
 #endif

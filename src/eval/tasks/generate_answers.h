@@ -4,8 +4,8 @@
 
 #include "eval/tasks/ask_task.h"
 
-/* Fills in the outcomes' answers, their filtered forms, and the scores. Of the settings, progress and user count;
-   progress is also called within a pass. */
+/* Writes the outcomes' answers, filters and scores them. Of the settings, it uses ranks, progress and user; progress is
+   also called within a pass. */
 ch_status ch_task_generate(ch_task_evaluation *evaluation, const ch_model *model,
                            const ch_tokenizer *tokenizer, const ch_evaluate_settings *settings,
                            ch_error *error);

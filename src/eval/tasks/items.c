@@ -1,4 +1,4 @@
-/* Files and directories of items: which form a file has, and labels in a file of their own. */
+/* Files and directories of items: recognises the form of a file, and reads labels from a separate file. */
 #include "eval/tasks/items.h"
 
 #include <dirent.h>
@@ -42,7 +42,7 @@ static ch_status join_labels(ch_items *items, int64_t first, const char *path, c
   return CH_OK;
 }
 
-/* Items that lack a label get it from the file next to theirs, if there is one. */
+/* Gives items without a label the one in the labels' file next to theirs, if that exists. */
 static ch_status add_labels(ch_items *items, int64_t first, const char *path, const char *ending,
                             ch_error *error) {
   if (!ending || first == items->count || json_object_get(items->data[first].fields, "label")) return CH_OK;

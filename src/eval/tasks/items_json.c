@@ -1,4 +1,4 @@
-/* Items as JSON: objects one after another (JSON lines among them), or one list of objects. */
+/* Items as JSON: objects one after another (such as JSON lines), or one list of objects. */
 #include <string.h>
 
 #include "base/json.h"
@@ -33,11 +33,11 @@ static ch_status read_objects(ch_item_reader *r, const char *at, ch_error *error
     if (at == end) break;
     line += lines_in(counted, at);
     counted = at;
-    /* A line at a time: jansson reads all it is given before it says what is wrong. */
+    /* Jansson reads its whole input before it reports an error, so it gets one line at a time. */
     const char *stop = memchr(at, '\n', (size_t)(end - at));
     json_error_t why;
     json_t *object = json_loadb(at, (size_t)((stop ? stop : end) - at), JSON_REJECT_DUPLICATES, &why);
-    if (!object && stop) { /* or an object over several lines */
+    if (!object && stop) { /* an object may span several lines */
       json_error_t whole;
       object = json_loadb(at, (size_t)(end - at), JSON_REJECT_DUPLICATES | JSON_DISABLE_EOF_CHECK, &whole);
       if (object) stop = at + whole.position;

@@ -1,4 +1,4 @@
-/* The list that items are read into. */
+/* The list of items that readers fill. */
 #include <stdlib.h>
 #include <string.h>
 

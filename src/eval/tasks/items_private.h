@@ -1,4 +1,4 @@
-/* Readers of the forms that items come in. */
+/* Readers of the forms of items. */
 #ifndef CH_EVAL_TASKS_ITEMS_PRIVATE_H
 #define CH_EVAL_TASKS_ITEMS_PRIVATE_H
 
@@ -17,7 +17,7 @@ typedef struct ch_item_reader {
   ch_items *items;
 } ch_item_reader;
 
-/* Adds an item, owns its fields, and sets its field "file". NULL means out of memory. */
+/* Adds an item, steals its fields, and adds the field "file" if it is missing. fields NULL: out of memory. */
 ch_status ch_items_add(ch_item_reader *reader, json_t *fields, int64_t line, ch_error *error);
 bool ch_items_full(const ch_item_reader *reader);
 

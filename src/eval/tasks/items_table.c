@@ -7,10 +7,10 @@
 enum { MOST_COLUMNS = 256 };
 
 typedef struct table_row {
-  json_t *cells; /* strings */
-  int64_t line;  /* where it begins */
-  const char *next;
-  int64_t lines; /* of the parsed row */
+  json_t *cells;    /* list of strings */
+  int64_t line;     /* line at which the row begins */
+  const char *next; /* text after the row */
+  int64_t lines;    /* number of lines of the row */
 } table_row;
 
 typedef struct table {
@@ -23,8 +23,8 @@ static bool ends_row(const table *t, const char *p) {
   return p == t->end || *p == '\n' || (*p == '\r' && (p + 1 == t->end || p[1] == '\n'));
 }
 
-/* Returns true if the quote at p ends its cell in a file whose quotes inside of cells are not doubled: another quoted
- * cell follows, or the row's last one, or the row's end. */
+/* Returns true if the quote at p ends its cell in a file whose quotes inside of cells are not doubled: a quoted cell, a
+ * last cell without quotes and spaces, or the row's end follows. */
 static bool closes_loosely(const table *t, const char *p) {
   if (ends_row(t, p + 1)) return true;
   if (p[1] != t->separator || p + 2 >= t->end) return false;
@@ -42,7 +42,7 @@ static const char *read_cell(const table *t, const char *p, bool loose, ch_text 
     if (quoted && *p == '"') {
       bool doubled = p + 1 < t->end && p[1] == '"';
       if (loose ? closes_loosely(t, p) : !doubled) {
-        quoted = false; /* what follows up to the separator belongs to the cell */
+        quoted = false; /* the text up to the separator belongs to the cell */
         p++;
         continue;
       }
@@ -106,7 +106,7 @@ static bool is_blank(const json_t *cells) {
   return json_array_size(cells) == 1 && json_string_length(json_array_get(cells, 0)) == 0;
 }
 
-/* Returns true if the first row holds names: those that the description knows, where it knows any. */
+/* Returns true if the first row holds names: all those of the description, if it lists any. */
 static bool are_names(const json_t *cells, const json_t *columns) {
   if (!columns || json_array_size(cells) != json_array_size(columns)) return true;
   for (size_t i = 0; i < json_array_size(columns); i++) {
@@ -169,7 +169,7 @@ ch_status ch_items_read_table(ch_item_reader *r, ch_error *error) {
 
 /* --- plain text ---------------------------------------------------------------------------------------------- */
 
-/* Returns the next line without its end; false at the end of the text. */
+/* Finds the next line, without its end. Returns false at the end of the text. */
 static bool next_line(const ch_item_reader *r, size_t *at, const char **line, size_t *length) {
   if (*at >= r->size) return false;
   *line = r->text + *at;
@@ -214,7 +214,7 @@ ch_status ch_items_read_lines(ch_item_reader *r, ch_error *error) {
   return CH_OK;
 }
 
-/* Returns true if a line is the title of a page, " = Title = ", and not of a section, " = = Title = = ". */
+/* Returns true if a line is the title of a page, " = Title = ", not of a section, " = = Title = = ". */
 static bool is_title(const char *line, size_t length) {
   while (length && strchr(" \t\r", *line)) line++, length--;
   while (length && strchr(" \t\r", line[length - 1])) length--;

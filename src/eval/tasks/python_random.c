@@ -1,4 +1,4 @@
-/* MT19937 as published by Matsumoto and Nishimura, with what Python's random module makes of its words. */
+/* MT19937 as published by Matsumoto and Nishimura, and the draws of Python's random module and of numpy from it. */
 #include "eval/tasks/python_random.h"
 
 #include <stdlib.h>
@@ -59,7 +59,7 @@ int64_t ch_python_below(ch_python_random *r, int64_t bound) {
   }
 }
 
-/* Draws few places of many; a place that was drawn before is drawn again. */
+/* Draws few places of many. A place that was drawn before is replaced by another draw. */
 static bool sample_few(ch_python_random *r, int64_t population, int64_t count, int64_t *chosen) {
   unsigned char *drawn = calloc((size_t)population / 8 + 1, 1);
   if (!drawn) return false;
@@ -75,7 +75,7 @@ static bool sample_few(ch_python_random *r, int64_t population, int64_t count, i
 }
 
 bool ch_python_sample(ch_python_random *r, int64_t population, int64_t count, int64_t *chosen) {
-  int64_t set_size = 21; /* where Python thinks a set of what was drawn smaller than a list of all */
+  int64_t set_size = 21; /* Python keeps a set of drawn places for larger populations, else a list of all */
   if (count > 5)
     for (int64_t power = 1; power <= 3 * count;) set_size = 21 + (power *= 4);
   if (population > set_size) return sample_few(r, population, count, chosen);

@@ -10,7 +10,7 @@ enum { CH_PYTHON_STATE = 624 };
 
 typedef struct ch_python_random {
   uint32_t state[CH_PYTHON_STATE];
-  int next;
+  int next; /* index of the next word in `state` */
 } ch_python_random;
 
 /* Seeds as random.Random(seed). */
@@ -19,7 +19,7 @@ void ch_python_seed(ch_python_random *random, uint32_t seed);
 double ch_python_uniform(ch_python_random *random);
 /* Draws random.sample(range(population), count) into chosen [count]. Returns false when out of memory. */
 bool ch_python_sample(ch_python_random *random, int64_t population, int64_t count, int64_t *chosen);
-/* Returns random.randrange(bound), 0 < bound < 2^32; random.choice draws it too. */
+/* Returns random.randrange(bound), 0 < bound < 2^32, which random.choice draws too. */
 int64_t ch_python_below(ch_python_random *random, int64_t bound);
 /* Returns random.getrandbits(32), the next word. More bits are more words, the lowest first. */
 uint32_t ch_python_word(ch_python_random *random);

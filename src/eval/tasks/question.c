@@ -12,9 +12,9 @@
 #include "template/template_private.h"
 
 enum { FEWSHOT_SEED = 1234 /* the harness's */ };
-static const size_t most_bytes = (size_t)1 << 30; /* of the texts of all questions together */
+static const size_t most_bytes = (size_t)1 << 30; /* limit for the texts of all questions together */
 
-/* The part that all questions have in common. */
+/* State shared by all questions. */
 typedef struct question_writer {
   const ch_task *task;
   const ch_items *items;
@@ -22,9 +22,9 @@ typedef struct question_writer {
   ch_arena *arena;
   ch_template_scope scope;
   ch_python_random random;
-  const char **examples;       /* [pool] their texts with answers, filled in on first use */
-  const char **example_groups; /* [pool] */
-  size_t bytes;                /* of the texts so far */
+  const char **examples;       /* [pool]: texts of examples with answers; NULL before the first use */
+  const char **example_groups; /* [pool]: groups of examples; NULL before the first use */
+  size_t bytes;                /* bytes of all texts so far */
 } question_writer;
 
 /* Counts a text that the questions keep. */
@@ -38,8 +38,7 @@ static ch_status take_bytes(question_writer *m, size_t size, ch_error *error) {
 
 /* --- forms --------------------------------------------------------------------------------------------------- */
 
-/* Returns the member whose name is the first `size` bytes of a text, or NULL. (Jansson has this only since
- * 2.14.) */
+/* Returns the member whose name is the first `size` bytes of a text, or NULL. Jansson has this only since 2.14. */
 static const json_t *member(const json_t *fields, const char *text, size_t size) {
   const char *name;
   json_t *value;
@@ -49,7 +48,7 @@ static const json_t *member(const json_t *fields, const char *text, size_t size)
   return NULL;
 }
 
-/* Returns true if the fields have one at the path "choices.text". */
+/* Returns true if there is a field at a path such as "choices.text". */
 static bool has_field(const json_t *fields, const char *path) {
   const char *dot;
   for (; fields && (dot = strchr(path, '.')); path = dot + 1)
@@ -186,7 +185,7 @@ static ch_status join_words(question_writer *m, const char *a, const char *b, co
   return *both ? CH_OK : ch_no_memory(error);
 }
 
-/* Contexts come without the description and the examples. */
+/* Fills the requests of a question with choices. Contexts are without the description and the examples. */
 static ch_status make_choices(question_writer *m, const ch_task_form *form, ch_question *q, ch_error *error) {
   const char **choices, *text = "", *target = "";
   bool inputs = m->task->output == CH_TASK_INPUTS;
@@ -310,7 +309,7 @@ static bool is_space_at(const char *text, bool end) {
   return at < stop && ch_utf8_decode(at, stop, &c) > 0 && ch_is_white_space(c);
 }
 
-/* Returns true if two texts need something between them: both are there, and no white space meets. */
+/* Returns true if two texts need a delimiter: neither is empty, and no white space is between them. */
 static bool touch(const char *before, const char *after) {
   return *before && *after && !is_space_at(before, true) && !is_space_at(after, false);
 }
@@ -330,7 +329,7 @@ static char *written_example(question_writer *m, const ch_question *q) {
                          answered ? m->task->fewshot_delimiter : "");
 }
 
-/* Returns the text of example `index` with its answer and the delimiter after it. */
+/* Sets *text to example `index` with its answer and the delimiter after it. */
 static ch_status example_of(question_writer *m, int64_t index, const char **text, ch_error *error) {
   if (m->examples[index]) {
     *text = m->examples[index];
@@ -363,7 +362,7 @@ static ch_status too_few(const question_writer *m, int64_t found, ch_error *erro
       m->fewshot->count, (long long)found);
 }
 
-/* Returns the group of an example, or NULL. */
+/* Sets *group to the group of an example, or NULL. */
 static ch_status item_group(question_writer *m, int64_t index, const char **group, ch_error *error) {
   const ch_items *pool = m->fewshot->pool;
   const ch_task_form *form = form_of(m->task, pool->data[index].fields);
@@ -392,7 +391,7 @@ static ch_status choose_first(question_writer *m, const json_t *fields, const ch
   return found == m->fewshot->count ? CH_OK : too_few(m, found, error);
 }
 
-/* Draws from the items that differ from this one. */
+/* Draws examples from the items that differ from this one. */
 static ch_status draw_others(question_writer *m, const json_t *fields, int64_t *chosen, ch_error *error) {
   const ch_items *pool = m->fewshot->pool;
   int64_t *others = malloc(((size_t)pool->count + 1) * sizeof *others), count = 0;
@@ -442,7 +441,7 @@ static ch_status put_examples(question_writer *m, int64_t index, const char *gro
 
 /* --- all of them --------------------------------------------------------------------------------------------- */
 
-/* Puts the description and the examples before every context; requests of one context keep sharing it. */
+/* Puts the description and the examples before every context. Requests with the same context continue to share it. */
 static ch_status put_before(question_writer *m, const char *before, ch_question *q, ch_error *error) {
   if (!*before) return CH_OK;
   for (int i = q->count - 1; i >= 0; i--) {

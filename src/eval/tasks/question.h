@@ -9,26 +9,26 @@
 typedef struct ch_question_request {
   const char *context; /* "" for a whole text */
   const char *continuation;
-  int64_t characters; /* of the choice, without the delimiter before it */
+  int64_t characters; /* characters of the choice, without the delimiter before it */
 } ch_question_request;
 
 typedef struct ch_question {
   ch_question_request *requests; /* [count] */
   int count;
-  int gold;             /* which choice is right; -1 where there are no choices or `truths` says it */
-  const char *truths;   /* [count] 0 or 1: which choices are true; or NULL */
-  int64_t words, bytes; /* CH_TASK_ROLLING: what its log-likelihood is divided by */
-  const char *group;    /* or NULL */
-  /* CH_TASK_GENERATE: [target_count] the right answers; the first is the continuation */
+  int gold;             /* index of the right choice; -1 without choices or with `truths` */
+  const char *truths;   /* [count]: 1 for true choices, else 0; or NULL */
+  int64_t words, bytes; /* CH_TASK_ROLLING: words and bytes of the text, the units of its perplexities */
+  const char *group;    /* name of the item's group, or NULL */
+  /* CH_TASK_GENERATE: [target_count] right answers; the first is the continuation */
   const char *const *targets;
   int target_count;
-  const char *prefix; /* CH_TASK_GENERATE: how the answer begins; "" for none */
+  const char *prefix; /* CH_TASK_GENERATE: beginning of the answer; "" for none */
 } ch_question;
 
 typedef struct ch_fewshot {
   int count;
-  const ch_items *pool; /* where they come from */
-  bool own;             /* the items are among them */
+  const ch_items *pool; /* source of the examples */
+  bool own;             /* true if the items are in the pool */
 } ch_fewshot;
 
 /* Writes the questions of all items [items->count] in memory of the arena. Errors name the item by file and

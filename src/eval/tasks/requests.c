@@ -1,5 +1,5 @@
-/* Turns contexts and continuations into tokens by the rules of lm-evaluation-harness: where a space belongs, when a
- * beginning is added, and what is cut when a context is too long. */
+/* Turns contexts and continuations into tokens by the rules of lm-evaluation-harness for spaces, beginning tokens and
+ * contexts that are too long. */
 #include "eval/tasks/requests.h"
 
 #include <stdlib.h>
@@ -37,7 +37,8 @@ static ch_status add_window(ch_token_windows *windows, ch_token_window window, c
   return CH_OK;
 }
 
-/* Adds the tokens that the tokenizer puts before a text by default, unless the text already begins with them. */
+/* Encodes a text with the tokens that the tokenizer puts before it by default, unless it already begins with the
+ * prefix. */
 static ch_status encode(const ch_request_rules *rules, ch_encoder *encoder, const char *text, size_t size,
                         ch_ids *ids, ch_error *error) {
   size_t length = 0;
@@ -47,7 +48,7 @@ static ch_status encode(const ch_request_rules *rules, ch_encoder *encoder, cons
                            ids, error);
 }
 
-/* Bytes of the text without the white space at its end. */
+/* Returns the bytes of the text without the white space at its end. */
 static size_t stripped_size(const char *text) {
   const unsigned char *start = (const unsigned char *)text, *end = start + strlen(text);
   while (end > start) {
@@ -60,14 +61,15 @@ static size_t stripped_size(const char *text) {
   return (size_t)(end - start);
 }
 
-/* Keeps what the model can see: as many inputs as its context holds, and the token that the last of them predicts. */
+/* Adds the window that the model can see: as many inputs as its context holds, and the token that the last of them
+ * predicts. */
 static ch_status cut(const ch_request_rules *rules, size_t from, size_t context, ch_ids *ids,
                      ch_token_windows *windows, ch_error *error) {
   if (ids->size == from + 1)
     CH_TRY(ch_ids_put(ids, rules->prefix, error)); /* nothing is predicted from nothing */
   int64_t length = (int64_t)(ids->size - from), predicted = length - (int64_t)context;
   bool empty = predicted < 1;
-  if (empty) predicted = 1; /* the result there is computed, but not used */
+  if (empty) predicted = 1; /* the window needs a prediction; its result is not used */
   if (predicted > rules->max_length)
     return ch_fail(error, CH_ERROR_FORMAT,
                    "a continuation has %lld tokens, but the model sees only %lld at once",
@@ -85,7 +87,8 @@ static ch_status encode_alone(const ch_request_rules *rules, ch_encoder *encoder
   size_t from = ids->size;
   CH_TRY(ch_ids_put(ids, rules->prefix, error));
   CH_TRY(ch_encoder_encode(encoder, text, strlen(text), CH_TEXT_BARE | CH_TEXT_SPECIAL, ids, error));
-  if (ids->size > from + 2 && ids->data[from + 1] == rules->prefix) from++; /* the text has it already */
+  if (ids->size > from + 2 && ids->data[from + 1] == rules->prefix)
+    from++; /* the text begins with the prefix */
   return cut(rules, from, 1, ids, windows, error);
 }
 
@@ -104,7 +107,7 @@ ch_status ch_request_encode(const ch_request_rules *rules, ch_encoder *encoder,
   CH_TRY_GOTO(encode(rules, encoder, context, kept, ids, error));
   CH_TRY_GOTO(encode(rules, encoder, both.data, both.size, &whole, error));
   size_t own = ids->size - from;
-  if (own == 0) CH_TRY_GOTO(ch_ids_put(ids, rules->prefix, error)); /* of white space alone */
+  if (own == 0) CH_TRY_GOTO(ch_ids_put(ids, rules->prefix, error)); /* the context is white space */
   for (size_t i = own; i < whole.size; i++) CH_TRY_GOTO(ch_ids_put(ids, whole.data[i], error));
   status = cut(rules, from, own ? own : 1, ids, windows, error);
 done:

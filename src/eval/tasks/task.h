@@ -1,4 +1,4 @@
-/* A task: what its description says - where an item's prompt, choices and answer come from, and how it is scored. */
+/* Descriptions of tasks: the sources of an item's prompt, choices and answer, and the rules of scoring. */
 #ifndef CH_EVAL_TASKS_TASK_H
 #define CH_EVAL_TASKS_TASK_H
 
@@ -15,27 +15,26 @@ typedef enum ch_task_output {
   CH_TASK_INPUTS,  /* several contexts, one continuation: "multiple_input" */
   CH_TASK_TARGET,  /* one context, one continuation: "loglikelihood" */
   CH_TASK_ROLLING, /* a whole text: "loglikelihood_rolling" */
-  CH_TASK_GENERATE /* one context, the model writes what follows: "generate_until" */
+  CH_TASK_GENERATE /* one context, the model writes the answer: "generate_until" */
 } ch_task_output;
 
 enum { CH_TASK_MOST_CHOICES = 64 };
 
 /* The templates that turn an item of one shape into a prompt. */
 typedef struct ch_task_form {
-  const json_t *fields; /* paths of the fields that items of this form have, "choices.text" */
-  ch_template *text;    /* the context; CH_TASK_INPUTS: the index of the right choice */
-  /* The index of the right choice, or the continuation; CH_TASK_ROLLING: the text; CH_TASK_GENERATE: the right
-   * answer, or a list of them. */
+  const json_t *fields; /* paths of the fields that items of this form have, such as "choices.text" */
+  ch_template *text;    /* context; CH_TASK_INPUTS: index of the right choice */
+  /* CH_TASK_CHOICES: index of the right choice; CH_TASK_INPUTS and CH_TASK_TARGET: continuation; CH_TASK_ROLLING: the
+   * text; CH_TASK_GENERATE: the right answer, or a list of right answers */
   ch_template *target;
-  ch_template *choices; /* gives the list of choices; or NULL: */
-  ch_template **choice; /* one by one, [choice_count] */
+  ch_template *choices; /* list of choices; NULL: the templates `choice` give them */
+  ch_template **choice; /* [choice_count]: single choices; NULL if `choices` gives the list */
   int choice_count;
-  /* which choices are true, a list of 0 and 1: acc is the probability on those; or NULL */
-  ch_template *labels;
-  ch_template *counted; /* CH_TASK_ROLLING: the text whose words and bytes are counted; NULL: the target */
-  ch_template *description; /* the text before everything; or NULL */
-  ch_template *group;       /* of items that are tasks of their own (subjects); or NULL */
-  ch_template *prefix;      /* CH_TASK_GENERATE: how the answer begins; or NULL */
+  ch_template *labels;  /* list of 1 for true and 0 for false choices, for acc on the true ones; or NULL */
+  ch_template *counted; /* CH_TASK_ROLLING: text whose words and bytes are counted; NULL: the target */
+  ch_template *description; /* text before everything; or NULL */
+  ch_template *group;       /* group of an item, such as a subject; or NULL */
+  ch_template *prefix;      /* CH_TASK_GENERATE: beginning of the answer; or NULL */
 } ch_task_form;
 
 typedef struct ch_task {
@@ -47,13 +46,13 @@ typedef struct ch_task {
   const char *target_delimiter, *fewshot_delimiter;
   ch_item_forms files;
   bool acc, acc_norm, perplexity; /* metrics that are reported */
-  bool no_fewshot;                /* the prompt has its own examples */
-  bool fewshot_first;             /* examples are the first ones; else drawn at random for every item */
-  bool fewshot_extra;             /* one more is drawn, in case the item itself is among them */
-  int examples;                   /* solved ones before each question if the caller says nothing */
-  const json_t *samples;          /* items that they are taken from if the caller names no file; or NULL */
-  ch_answer_rules answers;        /* CH_TASK_GENERATE: when an answer ends, and how it is judged */
-  ch_ruler ruler;                 /* how items are generated; or of kind CH_RULER_NONE */
+  bool no_fewshot;                /* true if the prompt contains its own examples */
+  bool fewshot_first;    /* true if the pool's first examples are used; else they are drawn for every item */
+  bool fewshot_extra;    /* true if one more example is drawn, because the item itself may be among them */
+  int examples;          /* default number of solved examples before each question */
+  const json_t *samples; /* default source of solved examples; NULL: the items */
+  ch_answer_rules answers; /* CH_TASK_GENERATE: rules for the end and the score of an answer */
+  ch_ruler ruler;          /* settings that generate items; kind CH_RULER_NONE: items are read */
 } ch_task;
 
 /* Opens a description by the name of a built-in task or by its path ("my.json"). Release with ch_task_free. */
@@ -64,7 +63,7 @@ void ch_task_free(ch_task *task);
 
 /* Returns true for all tasks of RULER together: "ruler", or with a length "ruler@4k". */
 bool ch_task_is_ruler_suite(const char *name);
-/* Returns the end of a name, or of one of RULER's before a length: the @ of "ruler:vt@4k". */
+/* Returns the end of a name without a length: the @ of "ruler:vt@4k", else the terminating NUL. */
 const char *ch_task_name_end(const char *name);
 
 #endif

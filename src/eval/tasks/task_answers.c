@@ -1,4 +1,4 @@
-/* Reads how a task scores the answers that a model writes, in the harness's own keys. */
+/* Reads a task's rules for the answers that a model writes, in the harness's own keys. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,7 +75,7 @@ static void check_pattern(ch_task_reader *r, const char *key, const char *patter
   ch_task_wrong(r, key, why.message);
 }
 
-/* Patterns whose matches are taken away. NULL: there are none. */
+/* Reads the patterns whose matches are removed. Returns NULL if there are none. */
 static const json_t *read_ignored(ch_task_reader *r, const json_t *object) {
   static const char *const key = "regexes_to_ignore";
   const json_t *list = json_object_get(object, key);
@@ -98,8 +98,8 @@ static void read_regex(ch_task_reader *r, const json_t *object, ch_filter_step *
   step->ignored = read_ignored(r, object);
 }
 
-/* Reads a dictionary of answers. The harness accepts a missing default value, and fails at the first answer
- * that is not in the dictionary. */
+/* Reads a dictionary of answers and its default value, which is required. The harness accepts a missing one and fails
+ * at the first answer that is not in the dictionary. */
 static void read_map(ch_task_reader *r, const json_t *object, ch_filter_step *step) {
   const char *key;
   json_t *value;
@@ -118,7 +118,7 @@ static void read_step(ch_task_reader *r, const json_t *object, ch_filter_step *s
   static const struct {
     const char *name;
     ch_filter_kind kind;
-    const char *keys[8]; /* in addition to "function" */
+    const char *keys[8]; /* allowed keys besides "function" */
   } functions[] = {{"take_first", CH_FILTER_FIRST, {0}},
                    {"take_first_k", CH_FILTER_FIRST, {"k"}},
                    {"majority_vote", CH_FILTER_FIRST, {0}},

@@ -1,4 +1,4 @@
-/* Reading of a task's description: keys and values with messages that name them. */
+/* Reading of a task's description, with error messages that name keys and values. */
 #ifndef CH_EVAL_TASKS_TASK_READING_H
 #define CH_EVAL_TASKS_TASK_READING_H
 
@@ -8,17 +8,17 @@
 typedef struct ch_task_reader {
   const char *where;
   ch_error *error;
-  ch_status status; /* the first error ends the reading */
+  ch_status status; /* status of the first error, after which nothing is read */
 } ch_task_reader;
 
-/* Says what is wrong with a key. Returns NULL. */
+/* Fails with a message about a key, unless an earlier error is set. Returns NULL. */
 void *ch_task_wrong(ch_task_reader *reading, const char *key, const char *what);
-/* Refuses keys that are not known [NULL-terminated], and suggests the nearest. */
+/* Fails for a key that is not in `known` [NULL-terminated]; the message suggests the nearest. */
 void ch_task_check_keys(ch_task_reader *reading, const json_t *object, const char *const *known);
 /* Reads a text; `otherwise` if the key is missing. With NULL the key is required. */
 const char *ch_task_text(ch_task_reader *reading, const json_t *object, const char *key,
                          const char *otherwise);
-/* Reads a list of texts; NULL if the key is missing. */
+/* Reads a list of texts. Returns NULL if the key is missing, an error if it is needed. */
 const json_t *ch_task_names(ch_task_reader *reading, const json_t *object, const char *key, bool needed);
 /* Reads a whole number from `least` to `most`. */
 int64_t ch_task_count(ch_task_reader *reading, const json_t *object, const char *key, int64_t otherwise,
@@ -27,7 +27,7 @@ bool ch_task_flag(ch_task_reader *reading, const json_t *object, const char *key
 
 /* Reads "generation_kwargs", "filter_list" and "metric_list" of a task whose model writes answers. */
 void ch_task_read_answers(ch_task_reader *reading, ch_task *task);
-/* Reads "ruler": how items of a long context are generated. */
+/* Reads "ruler", the settings that generate items of a long context. */
 void ch_task_read_ruler(ch_task_reader *reading, ch_task *task);
 
 #endif

@@ -1,4 +1,5 @@
-/* "ruler" of a task's description: RULER's own arguments, under their names; and names of its tasks. */
+/* The object "ruler" of a task's description, with RULER's own arguments under their names, and the names of its
+ * tasks. */
 #include <string.h>
 
 #include "eval/tasks/task_reading.h"

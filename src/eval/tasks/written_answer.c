@@ -117,7 +117,7 @@ static void take_away(json_t **text, int (*out)(int)) {
   *text = rest;
 }
 
-/* Test for Python's string.punctuation and string.digits, which are ASCII. ctype.h has those only in the "C"
+/* Test for Python's string.punctuation and string.digits, which are ASCII. ctype.h has these sets only in the "C"
  * locale, and a program may have set another. */
 static int is_punctuation(int c) {
   return c > ' ' && c < 127 && !(c >= '0' && c <= '9') && !(c >= 'A' && c <= 'Z') && !(c >= 'a' && c <= 'z');
@@ -158,8 +158,8 @@ static ch_status match_targets(const ch_answer_rules *rules, ch_template_scope *
 
 /* --- recall -------------------------------------------------------------------------------------------------- */
 
-/* Strips text as RULER's postprocess_pred: control characters become line breaks, and white space at the ends
- * is removed, also what control characters became. Steals the text. */
+/* Strips text as RULER's postprocess_pred: control characters become line breaks, then white space at the ends is
+ * removed. Steals the text. */
 static json_t *printable(ch_template_scope *scope, json_t *text, ch_error *error) {
   apply_filter(scope, "strip", &text, error);
   const char *from = json_string_value(text);

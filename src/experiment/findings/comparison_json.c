@@ -1,5 +1,5 @@
-/* A comparison as JSON: text or images, training, machine, models, and the figures over seeds. The rows of single
- * models are written by comparison_results.c. */
+/* Writes a comparison as JSON: text or images, training, machine, models, and the figures over seeds.
+ * comparison_results.c writes single models. */
 #include "experiment/findings/comparison_json.h"
 
 #include <math.h>
@@ -28,9 +28,9 @@ CH_FIGURE_OF_RUN(training_spread, run->train_spread)
 CH_FIGURE_OF_RUN(second_spread, run->decode_spread)
 
 static const struct {
-  const char *text, *images; /* the key; NULL: not in such comparisons */
+  const char *text, *images; /* keys in comparisons on text and on images; NULL: the figure is left out */
   ch_model_result_value *value;
-  ch_model_result_value *measured; /* of a speed: the spread of its measurements */
+  ch_model_result_value *measured; /* spread of a speed's measurements; NULL: the figure is no speed */
 } columns[] = {
     {"validation_loss", "validation_loss", loss, NULL},
     {"perplexity", NULL, perplexity, NULL},
@@ -41,7 +41,7 @@ static const struct {
     {"loss_spikes", "loss_spikes", spikes, NULL},
 };
 
-/* Spikes are not known of runs of an earlier version. */
+/* Returns false for the spikes of a group with runs of earlier versions, which did not count them. */
 static bool is_known(const ch_group *group, ch_model_result_value *value) {
   for (int i = 0; value == spikes && i < group->count; i++)
     if (group->runs[i]->loss_spikes < 0) return false;
@@ -124,8 +124,7 @@ static json_t *names_to_json(const char *const *names, int count) {
   return list;
 }
 
-/* Converts a distance from the best to a share of the best loss. On images it stays a difference of
- * accuracy. */
+/* Converts a distance from the best to a share of the best loss. On images it remains a difference of accuracy. */
 static json_t *share_to_json(const ch_summary *summary, double distance) {
   const ch_group *best = &summary->groups[0];
   return ch_json_finite(best->runs[0]->images ? distance : distance / best->quality);

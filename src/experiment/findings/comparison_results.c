@@ -1,4 +1,5 @@
-/* Results as JSON and back. The keys of a model are rows of one table, so that writing and reading cannot differ. */
+/* Writes results as JSON and reads them back. Each key of a model is a row of one table, so that writing and reading
+ * cannot differ. */
 #include "experiment/findings/comparison_results.h"
 
 #include <math.h>
@@ -39,8 +40,8 @@ bool ch_model_result_depends_on_depth(const ch_model_result *model) {
 
 typedef enum row_type { ROW_TEXT, ROW_WHOLE, ROW_NUMBER, ROW_SEED, ROW_FLAG } row_type;
 
-/* A row is for text, for images, or for both. ROW_LATER: files of earlier versions lack it, and it is read as
-   0. */
+/* Kinds of rows: for models of text, of images, or both. ROW_LATER: files of earlier versions lack the key, and its
+   value is then 0. */
 enum { ROW_BOTH = 0, ROW_OF_TEXT = 1, ROW_OF_IMAGES = 2, ROW_LATER = 4 };
 
 static const struct {
@@ -248,7 +249,7 @@ static ch_status row_from_json(const json_t *value, int row, const char *where, 
   } else if (type == ROW_FLAG) {
     *(bool *)(void *)member = json_is_true(value);
   } else {
-    *(int64_t *)(void *)member = json_integer_value(value); /* ROW_SEED: the same bits, unsigned */
+    *(int64_t *)(void *)member = json_integer_value(value); /* ROW_SEED: unsigned, with the same bits */
   }
   return CH_OK;
 }
@@ -359,7 +360,7 @@ ch_status ch_write_json(const char *path, json_t *object, int digits, ch_error *
   json_decref(object);
   if (!text) return ch_no_memory(error);
   size_t length = join_number_lists(text);
-  text[length] = '\n'; /* replaces the NUL; from here on the text is written by its length */
+  text[length] = '\n'; /* replaces the NUL, so the text is written by its length */
   ch_status status = ch_write_file(path, text, length + 1, error);
   free(text);
   return status;

@@ -1,4 +1,4 @@
-/* Reading curves from what programs write. */
+/* Reads curves and models from logs, results and tables. */
 #define _GNU_SOURCE
 #include "experiment/findings/curve_file.h"
 
@@ -36,7 +36,7 @@ static double amount_of(const json_t *line) {
   return json_number_value(value ? value : json_object_get(line, "images"));
 }
 
-/* Logs say "nan" where a loss is not finite. JSON has no such number, so those lines are left out. */
+/* Reads the curve of a log. Lines whose loss is not finite, and so no number in JSON, are left out. */
 static ch_status read_log(char *text, bool validation, ch_arena *arena, ch_loss_curve *curve,
                           ch_error *error) {
   char *rest = text;
@@ -112,7 +112,7 @@ static const ch_wanted_columns model_columns = {3,
                                                  {"\"tokens\" (or d)", of_tokens},
                                                  {"\"loss\" (or validation_loss)", of_losses}}};
 
-/* --- which it is ------------------------------------------------------------------------------------------------- */
+/* --- formats ----------------------------------------------------------------------------------------------------- */
 
 static ch_status read(const char *path, char *text, size_t size, bool validation, ch_arena *arena,
                       ch_loss_curve **curves, int *count, bool *table, ch_error *error) {
@@ -154,8 +154,8 @@ ch_status ch_read_curves(const char *path, bool validation, ch_arena *arena, ch_
 
 /* --- models of several sizes ------------------------------------------------------------------------------------- */
 
-/* Parameters of embeddings: as counted by `compare`, also in the results of a recorded run; else computed from the
-   configuration's sizes. NaN if neither is there. */
+/* Returns the parameters of a run's embeddings: the number that `compare` counted or, without it, the one that follows
+   from the configuration; NaN if both are missing. */
 static double embeddings_of(const json_t *run) {
   const json_t *config = json_object_get(run, "config");
   double counted = ch_json_number_at(run, "parameters_embedding", NAN);
@@ -167,7 +167,7 @@ static double embeddings_of(const json_t *run) {
          (tied ? 1 : 2);
 }
 
-/* Reads one run. A run that has not ended, or has no such loss, is left out. */
+/* Reads one run. A run that has not ended or lacks the loss is left out. */
 static ch_status read_model(const char *path, const json_t *run, size_t number, bool validation,
                             ch_sized_models *models, ch_error *error) {
   const char *status = json_string_value(json_object_get(run, "status"));

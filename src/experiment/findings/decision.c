@@ -1,5 +1,5 @@
-/* Chooses a mechanism for every size of cache from means and their intervals, and computes the risk of the
- * choice. It writes no words; verdict.c does. */
+/* Chooses a mechanism for every size of cache from means and their intervals, and computes the risk of the choice.
+ * verdict.c writes the sentences. */
 #include "experiment/findings/decision.h"
 
 #include <math.h>
@@ -50,8 +50,8 @@ static int best_below(const ch_summary *summary, double cost, bool inclusive) {
 
 /* --- choices ----------------------------------------------------------------------------------------------------- */
 
-/* Lists larger caches than the pick's whose models are better beyond the noise, the pick, and the best group
- * at each smaller size. */
+/* Lists the choices: the larger caches whose models are better than the pick beyond the noise, the pick, and the best
+ * group at each smaller size. With `alone` the pick is the only choice. */
 static void list_choices(ch_summary *summary, bool alone) {
   ch_decision *d = &summary->decision;
   double cost = ch_group_cost(&summary->groups[d->pick]), last = INFINITY;
@@ -73,8 +73,8 @@ static bool is_worse(const ch_summary *summary, int group, int other) {
          ch_group_behind(&summary->groups[group], &summary->groups[other]) > 0;
 }
 
-/* Returns true if the rule cannot choose a group, unless the means are off by more than chance: it is not within the
- * tolerance; another that costs no more is better; or another that costs less is within the tolerance. */
+/* Returns true if the rule cannot choose a group within the limits of chance: the group is not within the tolerance,
+ * another group that costs no more is better, or another group that costs less is within the tolerance. */
 static bool is_excluded(const ch_summary *summary, int group) {
   const ch_decision *d = &summary->decision;
   double cost = ch_group_cost(&summary->groups[group]);
@@ -87,8 +87,8 @@ static bool is_excluded(const ch_summary *summary, int group) {
   return group >= summary->compared;
 }
 
-/* Marks the candidates. Under a budget that excludes the rule's choice, these are the groups that fit and are
- * tied with the best that fits. */
+/* Marks the candidates. If the budget excludes the rule's choice, these are the groups that fit and are not worse than
+ * the best that fits. */
 static void find_candidates(ch_summary *summary, double budget, bool rule) {
   ch_decision *d = &summary->decision;
   for (int i = 0; i < summary->count; i++) {
@@ -137,8 +137,7 @@ double ch_decision_risk(const ch_summary *summary) {
              : d->standings[d->pick].high / (on_images(&summary->groups[0]) ? 1 : summary->groups[0].quality);
 }
 
-/* Returns how far the pick may be behind a group, or would be if both had `more` seeds and the same means and
- * noise. */
+/* Returns how far the pick may be behind a group if both had `more` additional seeds and unchanged means and noise. */
 static double reach(const ch_summary *summary, int group, int more) {
   const ch_difference *difference = ch_difference_of(summary, summary->decision.pick, group);
   double chance = difference->high - difference->mean, pairs = fmax(1, difference->pairs);
@@ -152,7 +151,8 @@ int ch_decision_next_seeds(const ch_summary *summary, bool *needs) {
   double gain = -INFINITY, left = -INFINITY;
   for (int i = 0; i < summary->count; i++) needs[i] = !d->known && i < summary->compared;
   if (!d->known || d->pick < 0) return d->pick < 0 ? 0 : summary->compared;
-  /* The pick with the groups that it may be furthest behind, in that order, as many as are worth most. */
+  /* Orders the groups by how far the pick may be behind them. The pick and the first groups get seeds, as many groups
+   * as lower the risk most per second. */
   int order[CH_COMPARE_MOST];
   for (int i = 0; i < summary->compared; i++) {
     int at = count;

@@ -1,5 +1,5 @@
-/* The mean loss curve of a mechanism over seeds, and the law fitted to it. From the law follows how many more tokens a
- * model needs to reach a lower loss. */
+/* Fits a law to the mean loss curve of a mechanism over seeds. The law predicts how many more tokens a model needs to
+ * reach a lower loss. */
 #include "experiment/findings/group_law.h"
 #include "laws/scaling_law.h"
 

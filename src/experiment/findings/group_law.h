@@ -6,10 +6,10 @@
 
 #include "experiment/findings/summary.h"
 
-/* Fits the law to the training losses after the warm-up, averaged over the group's runs. Returns false when there
-   are too few points or the losses do not fall. */
+/* Fits the law to the training losses after the warm-up, averaged over the group's runs. Returns false if there are
+   too few points or the losses do not fall. */
 bool ch_group_law(const ch_group *group, const ch_comparison_training *training, ch_scaling_law *law);
-/* Returns the share of its training tokens that a group would need in addition to lower its loss by `gap`
- * nats, by the law of its curve. INFINITY: no number of tokens is enough. Negative: there is no law. */
+/* Returns the additional tokens, as a share of the training tokens, that lower a group's loss by `gap` nats according
+ * to the law of its curve. INFINITY: no number of tokens is enough. Negative: there is no law. */
 double ch_group_more_tokens(const ch_group *group, const ch_comparison_training *training, double gap);
 #endif

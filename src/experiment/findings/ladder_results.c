@@ -1,4 +1,4 @@
-/* The results of a ladder as JSON, and sizes between its rungs. */
+/* Writes the results of a ladder as JSON, and interpolates sizes between its rungs. */
 #include "experiment/findings/ladder_results.h"
 
 #include <math.h>

@@ -6,38 +6,38 @@
 
 #include "experiment/findings/comparison_results.h"
 
-/* The models of one mechanism. Arrays: [rungs of the ladder]. */
+/* The models of one mechanism. Arrays have one element per rung unless a shape is given. */
 typedef struct ch_ladder_mechanism {
   const char *name;
-  double *flops;                    /* of all training, attention at the trained length included */
-  double *losses;                   /* means over seeds */
-  double *parameters;               /* as planned, so about the rung's */
-  double *earlier;                  /* [shares * rungs]; NULL where a run has no such evaluations */
-  double tokens_per_second, spread; /* of training, at the largest rung */
-  double seconds_per_flop;
+  double *flops;      /* FLOPs of training a model, including attention at the trained length */
+  double *losses;     /* mean validation losses over seeds, in nats */
+  double *parameters; /* parameters of the models, about the rung's size */
+  double *earlier; /* [shares, rungs] mean losses at earlier shares of the tokens; NaN: not evaluated there */
+  double tokens_per_second, spread; /* speed of training at the largest rung, and its spread */
+  double seconds_per_flop;          /* duration of training at the largest rung */
   double target_flops, target_parameters;
-  bool diverged; /* at one of the rungs */
+  bool diverged; /* true if a run at any rung diverged */
 } ch_ladder_mechanism;
 
 struct ch_ladder {
   int rungs;
-  int64_t *sizes, *tokens;         /* [rungs], rising: requested parameters, and tokens of each run */
-  const char **directories;        /* [rungs] below --out; "" for that of the comparison itself */
-  ch_ladder_mechanism *mechanisms; /* [count + diverged]; those that diverged come last and have no law */
+  int64_t *sizes, *tokens;         /* [rungs] requested parameters, in rising order, and tokens of each run */
+  const char **directories;        /* [rungs] directories below `out`; "" for the comparison itself */
+  ch_ladder_mechanism *mechanisms; /* [count + diverged] those that diverged come last and have no law */
   int count, diverged;
-  int64_t target, target_tokens; /* 0: none */
-  ch_ladder_laws *laws;          /* ch_ladder_release frees it; the rest is in the comparison's arena */
+  int64_t target, target_tokens; /* parameters and tokens of the target; 0: there is none */
+  ch_ladder_laws *laws;          /* freed by ch_ladder_release; all else is in the comparison's arena */
 };
 
 /* Frees the laws; NULL is fine. */
 void ch_ladder_release(const ch_ladder *ladder);
 
-/* Returns how many parameters a model of this mechanism has when it is trained with so many FLOPs, by the
+/* Returns the parameters of a model of this mechanism that is trained with so many FLOPs, interpolated between the
  * rungs. */
 double ch_ladder_parameters(const ch_ladder *ladder, int mechanism, double flops);
 
-/* Returns {"laws": [...], "multipliers": [...], "ladder": {...}} for results.json; NULL when out of
- * memory. */
+/* Returns {"laws": [...], "multipliers": [...], "ladder": {...}} for results.json. The caller's (json_decref); NULL
+ * when out of memory. */
 json_t *ch_ladder_to_json(const ch_ladder *ladder);
 
 #endif

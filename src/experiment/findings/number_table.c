@@ -1,4 +1,4 @@
-/* Reading tables: libcsv cuts rows into cells; here cells become numbers. */
+/* Reads tables: libcsv splits rows into cells; this file converts cells to numbers. */
 #define _GNU_SOURCE
 #include "experiment/findings/number_table.h"
 
@@ -13,8 +13,8 @@
 enum { MOST_CELLS = 1024 };
 
 typedef struct row {
-  ch_text text; /* the cells, each with its NUL */
-  size_t at[MOST_CELLS];
+  ch_text text;          /* all cells, each ended by NUL */
+  size_t at[MOST_CELLS]; /* [cells] offsets of the cells in `text` */
   int cells;
   bool too_many;
 } row;
@@ -24,9 +24,9 @@ typedef struct reader {
   const ch_wanted_columns *want;
   double *const *values;
   int *count;
-  long line; /* of the row's end */
-  int width; /* cells of a row; 0 before the first row */
-  int columns[CH_WANTED_MOST];
+  long line;                   /* number of the line in which the row ends */
+  int width;                   /* cells of a row; 0 before the first row */
+  int columns[CH_WANTED_MOST]; /* [want->count] index of each wanted column in a row */
   row row;
   ch_status status;
   ch_error *error;
@@ -65,7 +65,7 @@ static int column_named(const row *r, const char *name) {
   return found;
 }
 
-/* Finds the columns; without a heading that names them, the first ones. */
+/* Finds the wanted columns by the heading. If no column is named, the table must have the wanted columns only. */
 static ch_status find_columns(reader *t, bool heading) {
   const ch_wanted_columns *want = t->want;
   int named = 0, missing = 0;
@@ -158,8 +158,8 @@ static void on_row(int ended_by, void *context) {
 
 /* --- the whole --------------------------------------------------------------------------------------------------- */
 
-/* Returns the separator of a line's cells: a tab, else a semicolon, else a comma that is outside of quotes; else
- * blanks. */
+/* Returns the separator of a line's cells: a tab, else a semicolon, else a comma, else a blank. Separators in quotes do
+ * not count. */
 static char separator_of(const char *line) {
   bool quoted = false;
   char best = ' ';
@@ -191,7 +191,7 @@ static void read_separated(reader *t, const char *text, char separator) {
   struct csv_parser parser;
   bool right = csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI) == 0;
   csv_set_delim(&parser, (unsigned char)separator);
-  bool inside = false; /* of a quoted cell that continues in the next line */
+  bool inside = false; /* true within a quoted cell that continues in the next line */
   while (right && t->status == CH_OK && *text) {
     size_t size = strcspn(text, "\n") + (strchr(text, '\n') != NULL);
     t->line++;

@@ -1,5 +1,5 @@
-/* Statistics over several seeds: means, spreads, which differences are larger than the noise between seeds, and what
-   follows for the choice of a mechanism. */
+/* Statistics over seeds: means, spreads, differences that are larger than the noise between seeds, and the resulting
+   choice of a mechanism. */
 #ifndef CH_EXPERIMENT_FINDINGS_SUMMARY_H
 #define CH_EXPERIMENT_FINDINGS_SUMMARY_H
 
@@ -12,49 +12,48 @@ struct ch_group {
   const char *name;
   const ch_model_result **runs; /* [count] */
   int count;
-  double quality; /* mean of ch_model_result_quality; adjusted for seeds where some are missing */
-  bool diverged;  /* a run of it ended worse than guessing */
+  double quality; /* mean of ch_model_result_quality, adjusted for seeds if some are missing */
+  bool diverged;  /* true if one of its runs ended worse than guessing */
 };
 
 /* The quality of one group minus that of another. */
 typedef struct ch_difference {
-  /* over the seeds that both have or, if seeds are missing, adjusted for seeds (laws/block_means.h) */
-  double mean;
-  double low,
-      high;  /* how far it may be from that by chance; infinite if that is not known, or one diverged */
-  int pairs; /* seeds that both have */
-  bool beyond_noise; /* the two are not tied: 0 is outside */
+  double mean; /* difference of the groups' `quality`; if seeds are missing, adjusted (laws/block_means.h) */
+  double low, high; /* ends of the interval of `mean`; infinite if the noise is unknown or a group diverged */
+  int pairs;        /* seeds that both groups have */
+  bool beyond_noise; /* true if the groups are not tied, or one diverged */
 } ch_difference;
 
 struct ch_summary {
-  ch_group *groups; /* the best first, those that diverged last */
+  ch_group *groups; /* [count] the best first, those that diverged last */
   int count;
-  int compared;      /* the first groups, those that did not diverge; if all did, those with finite losses */
-  int seeds, fewest; /* the most and the fewest runs of any name */
-  ch_difference *differences; /* [count * count], of row minus column */
-  double deviation,
-      degrees;  /* of the noise between seeds: of a run, and its degrees of freedom; 0 with one seed */
-  double error; /* probability that a statement is wrong */
+  int compared;      /* number of first groups that did not diverge; if all did, with finite losses */
+  int seeds, fewest; /* largest and smallest number of runs of a group */
+  ch_difference *differences; /* [count, count] row minus column */
+  double deviation, degrees;  /* standard deviation of a run, and its degrees of freedom; 0 with one seed */
+  double error;               /* probability that a statement is wrong */
   ch_decision decision;
   ch_arena arena;
 };
 
 /* Returns the validation loss or, on images, the top-1 accuracy. */
 double ch_model_result_quality(const ch_model_result *run);
-/* Groups the comparison's runs by name, and decides; the groups point to the runs. Only runs with the first
- * `most_seeds` seeds count; 0: all. Release with ch_arena_free(&summary->arena). */
+/* Groups the comparison's runs by name and decides. Only runs of the first `most_seeds` seeds count; 0: all. The groups
+ * point to the comparison's runs. Release with ch_arena_free(&summary->arena), also on failure. */
 ch_status ch_summarise_first(const ch_comparison *comparison, int most_seeds, ch_summary *summary,
                              ch_error *error);
 ch_status ch_summarise(const ch_comparison *comparison, ch_summary *summary, ch_error *error);
 
+/* A figure of a run. */
 typedef double ch_model_result_value(const ch_model_result *run);
-/* Defines one, for tables of figures. */
+/* Defines a function that returns a figure of `run`. */
 #define CH_FIGURE_OF_RUN(name, figure)                                                                       \
   static double name(const ch_model_result *run) {                                                           \
     return figure;                                                                                           \
   }
+/* Returns the mean and spread of a figure over the group's runs. */
 ch_spread ch_group_spread(const ch_group *group, ch_model_result_value *value);
-/* Returns true if `holds` is true of a run of the group. */
+/* Returns true if `holds` is true for at least one run of the group. */
 bool ch_group_any(const ch_group *group, bool (*holds)(const ch_model_result *run));
 
 /* Returns the difference of groups a and b. */

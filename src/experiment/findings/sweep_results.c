@@ -1,4 +1,4 @@
-/* Results of a sweep as JSON and back. */
+/* Writes the results of a sweep as JSON and reads them back. */
 #include "experiment/findings/sweep_results.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Averages the task results of each mechanism over its runs. */
 #include "experiment/findings/task_accuracy.h"
 
 #include <math.h>

@@ -5,12 +5,12 @@
 #include "experiment/findings/summary.h"
 
 typedef struct ch_task_accuracy {
-  const char *task, *metric; /* the comparison's */
-  double mean;               /* over the runs that were evaluated */
-  double deviation;          /* between them */
-  double error;              /* the standard error over the items: the mean over the runs */
-  int64_t items;
-  int runs;
+  const char *task, *metric; /* strings of the comparison */
+  double mean;               /* mean over the evaluated runs */
+  double deviation;          /* standard deviation between the evaluated runs */
+  double error;              /* standard error over the items, averaged over the runs */
+  int64_t items;             /* number of items of the task */
+  int runs;                  /* number of evaluated runs */
 } ch_task_accuracy;
 
 /* Fills *answer for task `index` of those that any run of the group was evaluated on. Returns false after the

@@ -1,5 +1,5 @@
-/* Turns names and configuration files into models of equal size, each with a directory name of its own. It decides
- * shapes and widths; rates, data and steps are decided later (trial/). */
+/* Plans models of equal size from names and configuration files: their directories, shapes and widths. trial/ decides
+ * rates, data and steps. */
 #include "experiment/lineup/comparison_plan.h"
 
 #include <ctype.h>
@@ -14,7 +14,7 @@
 
 /* --- names ------------------------------------------------------------------------------------------------------ */
 
-/* Characters that file systems and shells accept without quoting; all others become '-'. */
+/* Replaces all characters except letters, digits and '_' by '-', so that shells need no quoting. */
 static void make_plain(char *name) {
   for (char *c = name; *c; c++)
     if (!isalnum((unsigned char)*c) && *c != '_') *c = '-';
@@ -41,7 +41,7 @@ static const char *choose_directory(ch_compare_plan *plan, const char *name, boo
   return directory;
 }
 
-/* Adds the model of one name. Names of mechanisms are lower case from here on, however they were typed. */
+/* Adds the model of one name. Names of mechanisms are converted to lower case. */
 static ch_status add_mechanism(ch_compare_plan *plan, char *name, ch_error *error) {
   bool from_file = ch_preset_is_path(name);
   for (char *c = name; *c && !from_file; c++) *c = (char)tolower((unsigned char)*c);
@@ -129,33 +129,32 @@ ch_status ch_compare_plan_size(const ch_compare_plan *plan, const ch_shape_wishe
   return ch_count_parameters(&config, ch_counted_by(wishes), params, error);
 }
 
-/* Completes a config file. It keeps its shape, gets the tokenizer's vocabulary, and its FFN is adjusted. */
+/* Completes the model of a config file: it gets the tokenizer's vocabulary and at least the requested context. */
 static ch_status complete_file(ch_planned_model *model, const ch_shape_wishes *wishes, ch_error *error) {
   ch_config *config = &model->config;
   bool images = wishes->image.size > 0;
   if (ch_config_is_vision(config) != images)
     return ch_fail(error, CH_ERROR_ARGUMENT, "%s is for %s, but the comparison is on %s", model->name,
                    images ? "text" : "images", images ? "images" : "text");
-  if (images) return CH_OK; /* whether the images fit is checked when they are prepared */
+  if (images) return CH_OK; /* the size of images is checked when they are prepared */
   config->vocab_size = wishes->vocab;
   config->bos_token_id = config->eos_token_id = -1;
   if (config->max_position_embeddings < wishes->context) config->max_position_embeddings = wishes->context;
   return ch_config_validate(config, model->name, error);
 }
 
-/* Networks that a token goes through: the active experts, or one FFN. */
+/* Returns the number of networks that process a token: the active experts, or one FFN. */
 static int64_t networks_of(const ch_config *config) {
   return config->moe.experts > 0 ? config->moe.active : 1;
 }
 
-/* Gives a model the FFN width of another; active experts together have that of an FFN. */
+/* Sets a model's FFN width to another's. Active experts together have the width of an FFN. */
 static void take_width(const ch_config *from, ch_config *to) {
   int64_t width = ch_matched_width(from) * networks_of(from) / networks_of(to);
   ch_set_matched_width(to, width > 0 ? width : 1);
 }
 
-/* Chooses FFN widths. To match FLOPs, the first model gives the target; to match nothing, it gives the
- * width. */
+/* Chooses FFN widths. The first model gives the target of CH_MATCH_FLOPS, and the width of CH_MATCH_NONE. */
 static ch_status match_plan(ch_config *configs, const char *const *names, const ch_compare_plan *plan,
                             const ch_shape_wishes *shape, ch_error *error) {
   int64_t parameters[CH_COMPARE_MOST], flops;

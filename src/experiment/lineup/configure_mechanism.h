@@ -1,4 +1,4 @@
-/* The configuration of one mechanism at a size, without a comparison. */
+/* Configures one mechanism at a size, without a comparison. */
 #ifndef CH_EXPERIMENT_LINEUP_CONFIGURE_MECHANISM_H
 #define CH_EXPERIMENT_LINEUP_CONFIGURE_MECHANISM_H
 
@@ -6,7 +6,8 @@
 
 #include "config/config.h"
 
-/* Configures the mechanism of a lineup. ch_compare_config returns the same as JSON. */
+/* Configures the one mechanism that the lineup names, with the shape of the model at `like`, or with the shape that a
+ * comparison would choose if it is NULL. ch_compare_config returns this configuration as JSON. */
 ch_status ch_configure(const ch_compare_lineup *lineup, const char *like, ch_config *config, ch_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* Reads the sizes of a ladder, and fits the settings of a comparison to each of them. */
+/* Reads the sizes of a ladder, and derives the settings of the comparison at each size. */
 #include "experiment/lineup/ladder_sizes.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* Reads "3e-3,mla=6e-3", rates of all models and of single ones, and gives each model of a plan its rate. A model
- * without one gets the usual rate of its parametrization, or what a search finds (trial/rate_search.c). */
+/* Reads lists of learning rates such as "3e-3,mla=6e-3", and sets the rate of each model of a plan. A search may find
+ * better rates later (trial/rate_search.c). */
 #include "experiment/lineup/learning_rates.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "config/spectral.h"
 
-/* As for a sweep's grid. */
+/* Bounds of a rate, as in a sweep's grid (sweep_rates.c). */
 static const double least_rate = 1e-12, most_rate = 10;
 
 double ch_usual_rate(ch_parametrization parametrization, bool images) {
@@ -16,14 +16,14 @@ double ch_usual_rate(ch_parametrization parametrization, bool images) {
   return images ? 1e-3 : 2e-3;
 }
 
-/* A piece of the list, up to a comma. */
+/* A piece of the list between commas. */
 typedef struct piece {
-  const char *name; /* [name_length]; 0: a rate of all */
+  const char *name; /* [name_length] name of the model; length 0: the rate is of all models */
   size_t name_length;
   double rate;
 } piece;
 
-/* Reads the piece at *text and moves after it and its comma. */
+/* Reads the piece at *text, and moves *text past it and its comma. */
 static ch_status read_piece(const char *rates, const char **text, piece *p, ch_error *error) {
   const char *at = *text + strspn(*text, " ");
   size_t length = strcspn(at, ",");

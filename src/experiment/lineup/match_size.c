@@ -1,12 +1,13 @@
-/* Finding FFN widths by bisection over the real parameter table, so that counts cannot differ from what is trained. */
+/* Finds FFN widths by bisection. It counts the tensors that the model declares, so that the count is that of the
+   trained model. */
 #include "experiment/lineup/match_size.h"
 
 #include "base/text.h"
 #include "model/accounting.h"
 #include "model/transformer.h"
 
-/* Widths are multiples of the largest of these steps that keeps the counts within `aimed`, because kernels are
-   faster on even rows. */
+/* Widths are multiples of the largest of these steps that keeps the counts within `aimed`, because kernels are faster
+   if rows have such lengths. */
 static const int64_t steps[] = {64, 32, 16, 8, 4, 2, 1};
 static const double aimed = 0.0025;
 
@@ -96,7 +97,8 @@ static ch_status nearest_width(const ch_config *config, const aim *what, int64_t
   return CH_OK;
 }
 
-/* Returns the difference between the largest and the smallest count, as a share of the smallest. */
+/* Returns the difference between the largest and the smallest of the counts and the target, as a share of the
+ * smallest. */
 static double parameter_spread(const int64_t *parameters, int count, int64_t target) {
   int64_t least = target, most = target;
   for (int i = 0; i < count; i++) {
@@ -138,7 +140,7 @@ static ch_status explain(const ch_config *configs, const char *const *names, con
       100 * CH_MATCH_TOLERANCE, advice);
 }
 
-/* Sets all widths for a target; *difference receives the largest difference between the counts, as a share. */
+/* Sets all widths for a target. *difference receives the largest difference between the counts, as a share. */
 static ch_status match_to(ch_config *configs, int count, const aim *what, int64_t target, int64_t *parameters,
                           double *difference, ch_error *error) {
   *difference = 1;
@@ -156,8 +158,8 @@ static ch_status match_widths(ch_config *configs, const char *const *names, int 
   double difference;
   CH_TRY(match_to(configs, count, what, target, counts, &difference, error));
   int worst = farthest(counts, count, target);
-  /* The experts of all layers change together, so a mixture has few possible counts, and the other models move to
-     the nearest. */
+  /* The experts of all layers change together, so a mixture has few possible counts. The target becomes the nearest of
+     them. */
   if (difference > CH_MATCH_TOLERANCE && configs[worst].moe.experts > 0 &&
       ch_matched_width(&configs[worst]) > 1) {
     target = counts[worst];

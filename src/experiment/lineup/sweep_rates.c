@@ -1,4 +1,4 @@
-/* Parses --lr into learning rates. */
+/* Parses the learning rates of a sweep. */
 #include "experiment/lineup/sweep_rates.h"
 
 #include <math.h>
@@ -23,7 +23,7 @@ static ch_status add_rate(double rate, const char *text, ch_rate_grid *grid, ch_
   return CH_OK;
 }
 
-/* Adds the rates of "1e-4..1e-2:5". The rates between are rounded to three digits. */
+/* Adds the rates of a range such as "1e-4..1e-2:5". Rates between its ends are rounded to three digits. */
 static ch_status add_range(double from, double to, int count, const char *text, ch_rate_grid *grid,
                            ch_error *error) {
   if (count < 2 || count > CH_SWEEP_MOST_RATES || !(from > 0 && to > from))

@@ -6,13 +6,14 @@
 
 #include "base/error.h"
 
-/* Learning rates, the smallest first, each once. */
+/* A grid of different learning rates, the smallest first. */
 typedef struct ch_rate_grid {
   double rates[CH_SWEEP_MOST_RATES];
   int count;
 } ch_rate_grid;
 
-/* Reads a grid: "1e-4,5e-4,1e-3", or "1e-4..1e-2:5", as many rates in equal ratios, or both mixed. */
+/* Reads a grid of rates ("1e-4,5e-4,1e-3"), ranges of rates in equal ratios ("1e-4..1e-2:5"), or both. Errors:
+ * CH_ERROR_ARGUMENT. */
 ch_status ch_rate_grid_read(const char *text, ch_rate_grid *grid, ch_error *error);
 
 #endif

@@ -1,5 +1,5 @@
-/* Measures decoding speed of a session, and classification speed for images, in short turns that timing rounds
- * interleave (trial/timing_rounds.c). */
+/* Measures the speed of decoding and of classifying images, for a short time. trial/timing_rounds.c interleaves the
+ * measurements of several models. */
 #include "experiment/speed/measure_model.h"
 
 #include <stdlib.h>
@@ -11,23 +11,23 @@
 #include "model/runner.h"
 
 enum { LONGEST_PROMPT = 512, LONGEST_DECODING = 256, MOST_TOKENS = 8192 };
-/* For one measurement. A comparison measures its models several times, in turns. */
+/* The usual timing of decoding, and of decoding at one depth. */
 static const ch_timing thorough = {.least = 32,
                                    .most = MOST_TOKENS,
                                    .enough_seconds = 0.1,
                                    .most_seconds = 5},
                        brief = {.least = 12, .most = MOST_TOKENS, .enough_seconds = 0.03, .most_seconds = 1};
 
-/* Ids spread over the vocabulary, so that embedding rows are not all in L1. */
+/* Returns ids that are spread over the vocabulary, so that embedding rows are not all in the L1 cache. */
 static int32_t some_token(int64_t i, int64_t vocabulary) {
   return (int32_t)((i * 7919 + 13) % vocabulary);
 }
 
-/* Decoding up to `count` tokens after the `start` that the cache holds, over and over. */
+/* Repeated decoding of up to `count` tokens after the first `start` tokens, which the cache holds. */
 typedef struct decode_loop {
   ch_session *session;
   int64_t start, count, vocabulary;
-  int64_t decoded; /* tokens after `start` */
+  int64_t decoded; /* number of tokens in the cache after `start` */
 } decode_loop;
 
 static ch_status decode_token(void *context, ch_error *error) {
@@ -37,8 +37,8 @@ static ch_status decode_token(void *context, ch_error *error) {
   return ch_session_feed(d->session, &token, 1, &logits, error);
 }
 
-/* Rewinds when all tokens are decoded. The first token after that is not timed, because it may plan the pass or
-   find cold caches. */
+/* Rewinds the session before the first token and after `count` tokens. It then decodes one token that is not timed,
+   because this may plan the pass or find cold caches. */
 static ch_status begin_again(void *context, ch_error *error) {
   decode_loop *d = context;
   if (d->decoded > 0 && d->decoded < d->count) return CH_OK;
@@ -47,7 +47,7 @@ static ch_status begin_again(void *context, ch_error *error) {
   return d->count > 1 ? decode_token(d, error) : CH_OK;
 }
 
-/* Returns the usual timing with its seconds scaled by `effort`, and with a stop test. */
+/* Returns the usual timing with a stop test, and its seconds scaled by `effort`. */
 static ch_timing asking(const ch_timing *usual, double effort, ch_stop_test stop, void *stop_context) {
   ch_timing timing = *usual;
   timing.enough_seconds *= effort;
@@ -56,7 +56,7 @@ static ch_timing asking(const ch_timing *usual, double effort, ch_stop_test stop
   return timing;
 }
 
-/* Times decoding. seconds [timing->most] is scratch. */
+/* Times the decoding of single tokens. seconds [timing->most] is scratch. */
 static ch_status time_tokens(decode_loop *d, const ch_timing *timing, double *seconds,
                              double *tokens_per_second, ch_error *error) {
   ch_timed_work work = {.context = d, .once = decode_token, .prepare = begin_again, .seconds = seconds};

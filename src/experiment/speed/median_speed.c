@@ -1,4 +1,4 @@
-/* A speed that was measured several times: its median, its spread, and whether it can be relied on. */
+/* Computes the median and spread of a speed that was measured several times. */
 #include "experiment/speed/median_speed.h"
 
 #include "base/median.h"

@@ -1,4 +1,4 @@
-/* Timing training steps of a configuration. The trained weights are discarded; no file is written. */
+/* Times training steps of a configuration. The trained weights are discarded, and no file is written. */
 #include "experiment/speed/step_timing.h"
 
 #include "base/median.h"
@@ -18,7 +18,7 @@ static ch_status time_trainer(ch_trainer *trainer, int64_t steps, double enough_
     ch_step_report report;
     CH_TRY(ch_trainer_step(trainer, stop, stop_context, &report, error));
     double passed = ch_clock() - began;
-    /* The first step touches its memory for the first time. It counts only if there is no time for another. */
+    /* The first step is slow because it touches new memory. It counts only if there is no time for another. */
     if (report.step > 1 || passed > most_seconds) seconds[taken++] = report.seconds;
     bool enough = taken >= LEAST_STEPS && passed >= enough_seconds;
     if (taken == most || enough || (taken > 0 && passed > most_seconds)) break;

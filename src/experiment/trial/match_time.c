@@ -1,5 +1,5 @@
-/* Equal training time: how many steps of each model fit into the seconds that the first one needs. The steps are
- * measured once and saved, so that a continued comparison keeps them. */
+/* Matches training time: computes how many steps of each model fit into the time that the first model needs. The steps
+ * are timed once and their number is saved, so that a continued comparison keeps it. */
 #include "experiment/trial/match_time.h"
 
 #include <math.h>
@@ -9,8 +9,8 @@
 
 enum { TURNS = 3 };
 
-/* Times one step of each model: seconds [plan.count], medians of several turns; 0 for models whose steps are
- * known. */
+/* Times steps of each model. seconds [plan.count] receives the median duration of a step over several turns; 0 for
+ * models whose number of steps is known. */
 static ch_status time_models(ch_compare_setup *setup, double *seconds, ch_error *error) {
   double taken[CH_COMPARE_MOST][TURNS];
   int count = setup->plan.count;

@@ -1,4 +1,4 @@
-/* A trained model's row of the results. */
+/* Fills in a trained model's results. */
 #include "experiment/trial/model_record.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 
 enum { MOST_CURVE_POINTS = 400 };
 
-/* Averages training losses over equal stretches when there are more steps than points. */
+/* If there are more steps than points, each point is the mean loss of a stretch of steps. */
 ch_status ch_model_result_fill_curves(const ch_compare_setup *setup, const ch_progress_record *record,
                                       ch_model_result *model, ch_error *error) {
   ch_arena *arena = &setup->comparison->arena;
@@ -39,7 +39,7 @@ ch_status ch_model_result_fill_curves(const ch_compare_setup *setup, const ch_pr
   return CH_OK;
 }
 
-/* Divides parameters and FLOPs among the parts of the model; FLOPs are at the longest context of training. */
+/* Counts parameters, cache and FLOPs by parts of the model. FLOPs are at the longest context of training. */
 static ch_status fill_account(const ch_compare_setup *setup, const ch_config *config, ch_model_result *model,
                               ch_error *error) {
   ch_params params = {0};
@@ -116,7 +116,7 @@ ch_status ch_model_result_fill_training(const ch_compare_setup *setup, const ch_
     model->top1 = last->top1;
     model->top5 = last->top5;
   }
-  /* If the last step was done by an earlier, interrupted process, only the mean rate is known. */
+  /* If an earlier, interrupted process did the last step, only the mean speed is known. */
   for (int64_t i = 0; i < times->taken; i++)
     times->seconds[i] = times->seconds[i] > 0 ? tokens / times->seconds[i] : 0;
   ch_median_speed rate = ch_median_speed_of(times->seconds, times->taken, times->disturbed);

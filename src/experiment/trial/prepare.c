@@ -1,4 +1,4 @@
-/* Plans a comparison, times its models if their training time is to be equal, and settles it. */
+/* Plans a comparison, times its models if they get equal training time, and settles it. */
 #include "experiment/trial/prepare.h"
 
 #include "experiment/trial/match_time.h"

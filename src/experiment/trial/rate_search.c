@@ -1,14 +1,15 @@
-/* Chooses the next learning rate to try, and the best one by a parabola through losses over the logarithm of
- * the rate. It trains nothing; train_run.c does. */
+/* Chooses the next learning rate to try, and the best one from a parabola through losses over the logarithm of the
+ * rate. train_run.c trains at the rates. */
 #include "experiment/trial/rate_search.h"
 
 #include <math.h>
 
 const double ch_tune_flat = 0.0025;
 
-/* Between neighbouring rates. */
+/* The ratio of neighbouring rates. */
 static const double ratio = 2;
-/* With a falling rate, runs at higher rates catch up at the end, so the share is wide. */
+/* A run is hopeless if its loss is higher by more than this share, judged from this share of its tokens. The first is
+   large because with a falling rate runs at higher rates catch up at the end. */
 static const double hopeless_share = 0.08, judged_from = 0.5;
 
 static bool counts(const ch_tried_rate *rate) {
@@ -23,7 +24,7 @@ static int best_of(const ch_tune *tune) {
   return best;
 }
 
-/* Returns the tried rate that is `steps` ratios above (or below) another; -1 if there is none. */
+/* Returns the tried rate that is `steps` ratios above (or, if negative, below) another; -1 if there is none. */
 static int neighbour(const ch_tune *tune, int of, int steps) {
   double rate = tune->tried[of].lr * pow(ratio, steps);
   for (int i = 0; i < tune->count; i++)
@@ -31,8 +32,8 @@ static int neighbour(const ch_tune *tune, int of, int steps) {
   return -1;
 }
 
-/* Searches upwards and downwards from the best rate. If even the usual rate was not trained to its end, lower
- * ones are tried. */
+/* Tries the neighbours of the best rate, the higher one first. If no rate was trained to its end yet, lower ones are
+ * tried. */
 double ch_tune_next(const ch_tune *tune, double usual) {
   if (tune->count == 0) return usual;
   if (tune->count >= tune->most) return 0;
@@ -49,7 +50,7 @@ ch_tune_result ch_tune_conclude(const ch_tune *tune) {
   ch_tune_result result = {.lr = tune->tried[best].lr, .at_edge = above < 0 || below < 0};
   if (counts(&tune->tried[0])) result.usual_cost = (tune->tried[0].loss - loss) / loss;
   if (result.at_edge || !counts(&tune->tried[above]) || !counts(&tune->tried[below])) return result;
-  /* loss + slope x + curvature x^2, where x counts ratios from the best rate: -1, 0, 1 were tried. */
+  /* The parabola is loss + slope x + curvature x^2. x counts ratios from the best rate; -1, 0 and 1 were tried. */
   double up = tune->tried[above].loss - loss, down = tune->tried[below].loss - loss;
   double curvature = (up + down) / 2, slope = (up - down) / 2;
   if (!(curvature > 0)) return result;

@@ -1,6 +1,5 @@
-/* Assigns runs to groups of ranks. Rank 0 exchanges messages with the first rank of each other group. A group
- * reports a finished run, and rank 0 answers with the next one. While a group trains, the only message it can
- * receive is "stop". */
+/* Assigns runs to groups of ranks. Rank 0 exchanges messages with the first rank of each other group. A group reports a
+ * finished run, and rank 0 answers with the next one. A group that trains can receive no message except "stop". */
 #define _GNU_SOURCE
 #include "experiment/trial/scheduler.h"
 
@@ -20,22 +19,22 @@ typedef struct report {
   ch_outcome outcome;
 } report;
 
-/* Another group, as rank 0 sees it. */
+/* Rank 0's state of another group. */
 typedef struct ch_scheduler_member {
-  int rank; /* of its first rank */
+  int rank; /* number of the group's first rank */
   ch_transfer in, out;
   report said;
   ch_assignment word;
-  int index;              /* index of the piece that it works on; -1: none */
-  bool asks, ended, left; /* it waits for a message; was sent "stop"; has sent its last message */
+  int index;              /* index of the group's piece; -1: none */
+  bool asks, ended, left; /* the group waits for a message; was sent "stop"; has sent its last message */
 } ch_scheduler_member;
 
-/* Rank 0, as the first rank of another group sees it. */
+/* The state of another group's first rank. */
 typedef struct ch_scheduler_lead {
   ch_transfer in, out;
   ch_assignment word;
   report say;
-  bool warned; /* rank 0 knows that this group is stopped */
+  bool warned; /* true after rank 0 was sent IS_STOPPED */
 } ch_scheduler_lead;
 
 static const ch_assignment nothing = {.model = -1};
@@ -123,7 +122,7 @@ static void listen_to(ch_scheduler *scheduler, ch_scheduler_member *m) {
   ch_ranks_receive(scheduler->all, m->rank, REPORT_TAG, &m->said, sizeof m->said, &m->in);
 }
 
-/* Starts to listen to the other groups. Each sends its first message when it begins to follow. */
+/* Starts to receive from the other groups. Each sends its first message in ch_scheduler_follow. */
 static void start_groups(ch_scheduler *scheduler) {
   for (int g = 1; !scheduler->began && g < scheduler->groups; g++)
     listen_to(scheduler, &scheduler->members[g]);
@@ -156,7 +155,7 @@ static void send_assignment(ch_scheduler *scheduler, ch_scheduler_member *m, con
   ch_ranks_send(scheduler->all, m->rank, WORD_TAG, &m->word, sizeof m->word, &m->out);
 }
 
-/* Receives the groups' messages, and gives pieces to those that wait. */
+/* Receives the groups' messages, and assigns pieces to those that wait. */
 static void serve(ch_scheduler *scheduler) {
   for (int g = 1; g < scheduler->groups; g++) {
     ch_scheduler_member *m = &scheduler->members[g];
@@ -180,7 +179,7 @@ ch_status ch_scheduler_settle(ch_scheduler *scheduler, ch_error *error) {
     if (outcome->status == CH_ERROR_INTERRUPTED) continue;
     ch_status status = scheduler->work->made(scheduler->work->context, i, outcome, error);
     if (status == CH_OK) continue;
-    scheduler->stopped = true; /* without a place for results, training is useless */
+    scheduler->stopped = true; /* results cannot be saved, so training is useless */
     return status;
   }
   return CH_OK;
@@ -295,7 +294,7 @@ static void say(ch_scheduler *scheduler, report_kind kind, const ch_outcome *out
   ch_ranks_send(scheduler->all, 0, REPORT_TAG, &lead->say, sizeof lead->say, &lead->out);
 }
 
-/* Waits for rank 0's message; a signal that arrives meanwhile stops all ranks. */
+/* Waits for rank 0's message. A signal that arrives meanwhile stops all ranks. */
 static ch_assignment await_word(ch_scheduler *scheduler) {
   ch_scheduler_lead *lead = scheduler->lead;
   while (!ch_ranks_done(scheduler->all, &lead->in)) {
@@ -313,18 +312,18 @@ static void expect_word(ch_scheduler *scheduler) {
                    &scheduler->lead->in);
 }
 
-/* Returns the next piece of this group; .model < 0: there is none. */
+/* Returns the next piece of this group, with .model < 0 if there is none. */
 static ch_assignment next_piece(ch_scheduler *scheduler) {
   ch_assignment piece = nothing;
   bool first = ch_scheduler_writes(scheduler);
   if (first) piece = await_word(scheduler);
-  if (first && piece.model >= 0) expect_word(scheduler); /* during a piece only the message to end may come */
+  if (first && piece.model >= 0) expect_word(scheduler); /* during a piece this can only be "stop" */
   ch_ranks_broadcast(scheduler->own, 0, &piece, sizeof piece);
   return piece;
 }
 
 void ch_scheduler_follow(ch_scheduler *scheduler, ch_assignment_maker make, void *context) {
-  /* The other ranks of rank 0's group get its messages through the group. */
+  /* Only the first rank of a group exchanges messages with rank 0. It broadcasts pieces to its group. */
   bool first = ch_scheduler_writes(scheduler);
   if (first) expect_word(scheduler);
   if (first) say(scheduler, ASKS, NULL);

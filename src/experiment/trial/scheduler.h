@@ -1,5 +1,5 @@
-/* Who trains the runs of an experiment: this process, one run after another, or groups of ranks, each of which trains
- * one run at a time.
+/* Schedules the runs of an experiment: one process trains them one after another, or each of several groups of ranks
+ * trains one run at a time.
  *
  * Rank 0 has the list of runs. It sends the next run to each idle group and receives the result. Between messages it
  * trains runs together with its own group. All other ranks wait for assignments until rank 0 ends the work. A failed
@@ -12,8 +12,8 @@
 
 /* A piece of work: a run of a model, or the runs that find its learning rate. */
 typedef struct ch_assignment {
-  int32_t model; /* of the plan; -1: there is nothing more to do */
-  int32_t tries_rates;
+  int32_t model;       /* index in the plan; -1: no work is left */
+  int32_t tries_rates; /* 1: the piece tunes the model's learning rate; 0: it trains a run */
   uint64_t seed;
   double lr;
 } ch_assignment;
@@ -21,43 +21,43 @@ typedef struct ch_assignment {
 /* The outcome of a piece of work. */
 typedef struct ch_outcome {
   ch_status status;
-  bool done, told;
-  bool began;     /* a step was trained */
-  ch_error error; /* if it failed */
+  bool done, told; /* the piece has ended; `made` was called */
+  bool began;      /* true if a step was trained */
+  ch_error error;  /* valid if `status` is not CH_OK */
 } ch_outcome;
 
-/* Works on a piece; called on every rank of a group. *began: a training step was done, now or earlier. */
+/* Works on a piece. Every rank of a group calls it. *began becomes true if a step was trained, now or earlier. */
 typedef ch_status (*ch_assignment_maker)(void *context, const ch_assignment *piece, bool *began,
                                          ch_error *error);
 
-/* Pieces, in the order in which they should start. */
+/* A list of pieces and the functions that work on them. */
 typedef struct ch_scheduler_work {
-  const ch_assignment *pieces;
+  const ch_assignment *pieces; /* [count] in the order in which they should start */
   int count;
   ch_assignment_maker make;
-  /* Called on rank 0 of the job with the index of a piece that is done or has failed, but not after an interruption. An
-     error ends the work. */
+  /* Called on rank 0 with the index of a piece that is done or has failed, but not after an interruption. An error ends
+     the work. */
   ch_status (*made)(void *context, int index, const ch_outcome *outcome, ch_error *error);
   void *context;
 } ch_scheduler_work;
 
 typedef struct ch_scheduler {
-  ch_rank_group *all; /* NULL: a process alone */
-  ch_rank_group *own; /* those that train one run together; NULL: this process alone */
-  int groups;
-  bool began;   /* rank 0 listens to the others */
-  bool stopped; /* all runs end, each with a checkpoint */
+  ch_rank_group *all; /* all ranks of the job; NULL: one process */
+  ch_rank_group *own; /* ranks of this group, which train one run together; NULL: this process alone */
+  int groups;         /* number of groups */
+  bool began;         /* rank 0: true after it has started to receive messages */
+  bool stopped;       /* true if all runs end, each with a checkpoint */
   ch_stop_test stop;
   void *stop_context;
-  struct ch_scheduler_member *members; /* [groups] on rank 0 of all */
-  struct ch_scheduler_lead *lead;      /* of other ranks that lead a group */
-  const ch_scheduler_work *work;       /* on rank 0, while work remains */
-  ch_outcome *outcomes;                /* [work->count] */
-  int next;
+  struct ch_scheduler_member *members; /* rank 0: [groups] state of each group; NULL on other ranks */
+  struct ch_scheduler_lead *lead;      /* other ranks of a job: state of a group's first rank */
+  const ch_scheduler_work *work;       /* rank 0: the list of pieces, while ch_scheduler_make runs */
+  ch_outcome *outcomes;                /* rank 0: [work->count] */
+  int next;                            /* rank 0: index of the next piece to assign */
 } ch_scheduler;
 
-/* Divides the ranks of a job (NULL: this process alone) into groups of `each`. `stop` may be NULL. Every rank calls
- * it. Errors: CH_ERROR_ARGUMENT, where `each` does not divide the ranks. Release with ch_scheduler_close, also on
+/* Divides the ranks of a job (NULL: this process alone) into groups of `each`. `stop` may be NULL. All ranks call it.
+ * Errors: CH_ERROR_ARGUMENT if `each` does not divide the number of ranks. Release with ch_scheduler_close, also on
  * failure. */
 ch_status ch_scheduler_open(ch_rank_group *ranks, int64_t each, ch_stop_test stop, void *stop_context,
                             ch_scheduler *scheduler, ch_error *error);
@@ -67,39 +67,39 @@ void ch_scheduler_close(ch_scheduler *scheduler);
 bool ch_scheduler_leads(const ch_scheduler *scheduler);
 /* Returns true if this rank writes the files of the run that its group trains. */
 bool ch_scheduler_writes(const ch_scheduler *scheduler);
-/* Returns true if this process trains alone. */
+/* Returns true if this process is not one of several ranks. */
 bool ch_scheduler_is_alone(const ch_scheduler *scheduler);
 
-/* Returns true if a run in training should stop. Also gives runs to waiting groups. */
+/* Returns true if a run in training should stop. Rank 0 also receives messages and assigns pieces to waiting groups. */
 bool ch_scheduler_stops(ch_scheduler *scheduler);
-/* Tells what has become of other groups' pieces. For rank 0, between two steps. */
+/* Calls `made` for pieces that have ended. Rank 0 calls it between two steps. Errors: those of `made`. */
 ch_status ch_scheduler_settle(ch_scheduler *scheduler, ch_error *error);
 
-/* Works through all pieces on rank 0 and returns when all groups are done. Failures go to `made`; in a single
+/* Works through all pieces and returns when all groups are done. Rank 0 calls it. Failures go to `made`; in a single
  * process the first failure ends the work and is returned. CH_ERROR_INTERRUPTED: some pieces are not done. */
 ch_status ch_scheduler_make(ch_scheduler *scheduler, const ch_scheduler_work *work, ch_error *error);
 /* Ends ch_scheduler_follow on the other ranks. Rank 0 calls it. */
 void ch_scheduler_dismiss(ch_scheduler *scheduler);
-/* Works on the pieces that rank 0 gives. All other ranks call it. */
+/* Works on the pieces that rank 0 assigns. All other ranks call it. */
 void ch_scheduler_follow(ch_scheduler *scheduler, ch_assignment_maker make, void *context);
 
-/* Failures, while work on other pieces continued. */
+/* The failures of an experiment that continued with other pieces. */
 typedef struct ch_scheduler_failures {
-  int count, first; /* the failure with the lowest number, */
-  ch_status status; /* its status and its sentence */
-  ch_error error;
+  int count, first; /* number of failures, and lowest number of a failed run or model */
+  ch_status status; /* status of failure `first` */
+  ch_error error;   /* message of failure `first` */
 } ch_scheduler_failures;
 
-/* Notes what became of number `at`. */
+/* Records the failure of the run or model with number `at`. */
 void ch_scheduler_note_failure(ch_scheduler_failures *failures, int at, const ch_outcome *outcome);
-/* Returns CH_OK, or the first failure's status and a sentence with the number of failures. */
+/* Returns CH_OK if there are no failures, else the first one's status, with a message that has their number. */
 ch_status ch_scheduler_report_failures(const ch_scheduler_failures *failures, ch_error *error);
 
-/* Waits a moment for a file that another group wrote and that a network file system may show late. false: the wait
- * since `begin` (ch_clock) was long enough, or no other process could have written the file. */
+/* Waits a moment for a file that another group wrote, because a network file system may show it late. Returns false if
+ * the wait since `begin` (ch_clock) was long enough, or no other process could have written the file. */
 bool ch_scheduler_has_patience(const ch_scheduler *scheduler, double begin);
 
-/* Returns rank 0's status and sentence on all ranks. */
+/* Returns rank 0's status and message on all ranks. */
 ch_status ch_scheduler_conclude(ch_scheduler *scheduler, ch_status status, ch_error *error);
 
 #endif

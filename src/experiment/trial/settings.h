@@ -1,5 +1,5 @@
-/* The settings of a comparison: their ranges, the values of those that are left open, and compare.json, which stores
- * those that a directory was started with. A comparison is continued only with the same. */
+/* The settings of a comparison or sweep: their ranges, their defaults, and the file in the output directory that stores
+ * them (compare.json, sweep.json). Only with equal settings is an experiment continued. */
 #ifndef CH_EXPERIMENT_TRIAL_SETTINGS_H
 #define CH_EXPERIMENT_TRIAL_SETTINGS_H
 
@@ -7,36 +7,35 @@
 
 #include "experiment/lineup/comparison_plan.h"
 
-/* Who trains: a comparison, or a sweep over learning rates (experiment/sweep.h), of which `lr`, `seeds` and `tolerance`
-   do not count. */
+/* The experiment: a comparison, or a sweep over learning rates (experiment/sweep.h), which ignores some settings such
+   as `lr` and `tolerance`. */
 typedef enum ch_experiment { CH_EXPERIMENT_COMPARISON, CH_EXPERIMENT_SWEEP } ch_experiment;
 
 /* The defaults of a comparison. */
 extern const ch_compare_settings ch_compare_usual;
 
-/* Checks ranges and that nothing is missing; *whole (may be NULL) becomes the settings with every value that follows
-   from others alone. Sentences name settings as the command line does. */
+/* Checks that all settings are given and in range. *whole (may be NULL) receives them with the values that follow from
+   other settings. Messages name settings in braces, such as {tokens}. */
 ch_status ch_compare_settings_complete(const ch_compare_settings *given, ch_experiment experiment,
                                        ch_compare_settings *whole, ch_error *error);
 
-/* The contents of the directory's file of settings. */
+/* The settings file of an output directory. */
 typedef struct ch_stored_settings {
-  bool there;
-  /* Tokens (or epochs) that the comparison was started with, if the settings give it more, or earlier ones did; else
-   * 0. */
+  bool there; /* true if the file exists */
+  /* Tokens (or epochs) that the comparison was started with, if it was given more now or earlier; else 0 */
   int64_t grown_from;
 } ch_stored_settings;
 
-/* Compares the settings and the config files with the directory's file of settings. kept->there: the file
- * exists and has the same settings, or fewer mechanisms, or fewer tokens (epochs) with the constant schedule.
- * Any other difference is CH_ERROR_ARGUMENT with the option's name and both values. The settings must be
- * complete. With CH_MATCH_TIME the plan gets the budget and the steps stored in the file. */
+/* Compares the settings, which must be complete, and the config files with the settings file, if it exists. The file
+ * may have fewer mechanisms, or fewer tokens (epochs) with the constant schedule, and settings that the table marks as
+ * free are not in it. Any other difference is CH_ERROR_ARGUMENT with the setting's name and both values. With
+ * CH_MATCH_TIME the plan receives the budget and the steps that are stored in the file. */
 ch_status ch_compare_settings_check(const ch_compare_settings *settings, ch_experiment experiment,
                                     ch_compare_plan *plan, ch_stored_settings *kept, ch_error *error);
-/* Computes a hash of the settings that decide what is trained. */
+/* Computes a hash of the settings that must be equal on all ranks. */
 ch_status ch_compare_settings_hash(const ch_compare_settings *settings, ch_experiment experiment,
                                    const ch_compare_plan *plan, uint64_t *hash, ch_error *error);
-/* Writes that file. */
+/* Writes the settings file. */
 ch_status ch_compare_settings_write(const ch_compare_settings *settings, ch_experiment experiment,
                                     const ch_compare_plan *plan, int64_t grown_from, ch_error *error);
 

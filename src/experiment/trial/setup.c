@@ -1,5 +1,5 @@
-/* Opens what all runs of an experiment share: the text or images, the plan and the training options. Opening
- * it checks that a directory continues the same experiment; nothing is trained here. */
+/* Prepares what all runs of an experiment share: the text or images, the plan and the training options. It checks that
+ * a directory holds the same experiment. */
 #include "experiment/trial/setup.h"
 
 #include <math.h>
@@ -24,17 +24,17 @@
 #include "train/schedule.h"
 
 enum {
-  LEAST_EVALUATED = 32768,  /* tokens */
-  BUDGET_TO_EVALUATED = 30, /* an evaluation reads at most this part of the budget */
+  LEAST_EVALUATED = 32768,  /* tokens that an evaluation may read in any case */
+  BUDGET_TO_EVALUATED = 30, /* ratio of the trained tokens to the most tokens of an evaluation */
   MOST_RESULT_BYTES = 1 << 26,
   LEAST_EVALUATIONS = 4,
   MOST_EVALUATIONS = 20
 };
 
-/* Evaluations may need about a tenth of the training time; evaluating a token needs a third of the time of training
-   on it. */
+/* The most evaluated tokens of a run, as a share of its trained tokens. They take about a tenth of the training time,
+   because evaluating a token takes a third of the time of training on it. */
 static const double evaluation_share = 0.3;
-/* Share of the text. It is larger than usual, because comparisons mostly run on small texts. */
+/* The share of the text for validation. It is larger than in `train`, because most comparisons run on small texts. */
 static const double validation_share = 0.1;
 
 void ch_compare_take_seed(ch_compare_setup *setup, uint64_t seed) {
@@ -76,7 +76,7 @@ static int64_t steps_between_evaluations(const ch_train_options *training, int64
   double tokens = (double)training->steps * (double)ch_train_step_tokens(training);
   double count =
       fmin(fmax(evaluation_share * tokens / (double)eval_tokens, LEAST_EVALUATIONS), MOST_EVALUATIONS);
-  return (int64_t)ceil((double)training->steps / count); /* rounded up: no evaluation just before the last */
+  return (int64_t)ceil((double)training->steps / count); /* rounded up to avoid one just before the last */
 }
 
 static int64_t steps_for(const ch_compare_setup *setup, int64_t length) {
@@ -84,7 +84,7 @@ static int64_t steps_for(const ch_compare_setup *setup, int64_t length) {
   return ch_train_steps_for(&setup->training, length * unit);
 }
 
-/* Images in colour are mirrored and shifted, as `train` does by default. */
+/* Completes the options of training on images. Images in colour are mirrored and shifted, as by `train`. */
 static void settle_images(ch_compare_setup *setup) {
   const ch_config *config = &setup->plan.models[0].config;
   ch_train_options *training = &setup->training;
@@ -96,7 +96,7 @@ static void settle_images(ch_compare_setup *setup) {
   training->eval_tokens = asked > 0 && asked < validation ? asked : validation;
 }
 
-/* Steps between evaluations of a run, and whether its options are sound. */
+/* Sets the number of steps between evaluations of a run, and checks its options. */
 static ch_status settle_run(const ch_compare_setup *setup, ch_train_options *training,
                             const ch_config *config, ch_error *error) {
   int64_t evaluations = setup->settings.training.evaluations;
@@ -131,7 +131,7 @@ static ch_status settle_training(ch_compare_setup *setup, ch_error *error) {
     training->steps = steps_for(setup, s->training.tokens);
     training->eval_tokens = evaluated_tokens(setup, setup->data.validation_tokens);
   }
-  if (setup->grown_from && s->training.warmup < 0) { /* the number of the shorter runs, which are continued */
+  if (setup->grown_from && s->training.warmup < 0) { /* the warm-up stays that of the shorter runs */
     ch_train_options first = *training;
     first.steps = steps_for(setup, setup->grown_from);
     training->warmup = ch_schedule_warmup(&first);
@@ -212,7 +212,7 @@ ch_status ch_compare_setup_describe(ch_compare_setup *setup, ch_error *error) {
   return fine ? CH_OK : ch_no_memory(error);
 }
 
-/* Bytes of the text files; 0 if a file cannot be read, which opening the text will report. */
+/* Returns the bytes of the text files that can be read. Opening the text reports the others. */
 static int64_t text_bytes(const char *names) {
   char **paths;
   size_t count;
@@ -293,8 +293,8 @@ const char *ch_compare_run_directory(const ch_compare_setup *setup, const ch_pla
   return ch_arena_printf(arena, "seed-%llu/%s", (unsigned long long)seed, planned->directory);
 }
 
-/* Checks a finished run: its size must be the one that it would get now, because an added mechanism can change what all
-   are matched to. To be trained further it also needs its checkpoint. */
+/* Checks a finished run. It must have the size and rate that it would get now; an added mechanism can change the size
+   of all models. To be trained further it also needs its checkpoint. */
 static ch_status check_result(const ch_compare_setup *setup, const ch_planned_model *model,
                               const char *directory, const json_t *result, ch_error *error) {
   int64_t trained = json_integer_value(json_object_get(result, "parameters"));
@@ -390,7 +390,7 @@ static ch_status compare_settings(const ch_compare_setup *setup, ch_error *error
   return ch_ranks_compare(all, facts, sizeof facts / sizeof *facts, error);
 }
 
-/* Prepares what needs no text: the settings, the names, the ranks, the directory. */
+/* Prepares all that needs no text: the settings, the names, the ranks and the directory. */
 static ch_status begin_setup(const ch_compare_settings *settings, bool dry, ch_compare_setup *setup,
                              ch_error *error) {
   ch_rank_group *all = dry ? NULL : settings->workers.ranks;
@@ -398,7 +398,7 @@ static ch_status begin_setup(const ch_compare_settings *settings, bool dry, ch_c
   CH_TRY(ch_agree(all, read_settings(settings, setup, error), error));
   if (dry) return CH_OK;
   CH_TRY(compare_settings(setup, error));
-  /* PyTorch's worker starts the processes of a run itself. */
+  /* PyTorch's worker starts all processes of a run. */
   int64_t each = settings->workers.engine == CH_ENGINE_PYTORCH ? 1 : settings->workers.ranks_per_run;
   CH_TRY(ch_scheduler_open(all, each, ch_compare_stopped, setup, &setup->scheduler, error));
   if (!ch_scheduler_leads(&setup->scheduler)) return ch_agree(all, CH_OK, error);
@@ -426,7 +426,7 @@ ch_status ch_compare_setup_plan(const ch_compare_settings *settings, ch_experime
   CH_TRY(begin_setup(&own, dry, setup, error));
   CH_TRY(ch_agree(setup->scheduler.all, check_kept(setup, &kept, error), error));
   setup->continued = kept.there;
-  /* Rank 0 prepares the text; the others then open it. */
+  /* Rank 0 prepares the text or images. The other ranks then open them. */
   ch_rank_group *all = setup->scheduler.all;
   bool leads = ch_scheduler_leads(&setup->scheduler);
   CH_TRY(ch_agree(all, leads ? open_source(setup, kept.there, dry, error) : CH_OK, error));
@@ -437,8 +437,8 @@ ch_status ch_compare_setup_plan(const ch_compare_settings *settings, ch_experime
   return ch_agree(setup->scheduler.all, plan_training(setup, error), error);
 }
 
-/* Saves the settings once the text is ready, so that a directory with settings has all that was derived from
- * the text. */
+/* Saves the settings after the text is prepared, so that a directory with settings has all that was derived from the
+ * text. */
 ch_status ch_compare_setup_settle(ch_compare_setup *setup, ch_error *error) {
   ch_rank_group *all = setup->scheduler.all;
   CH_TRY(ch_agree(all, ch_compare_setup_describe(setup, error), error));
@@ -468,7 +468,7 @@ ch_status ch_compare_setup_keep(ch_compare_setup *setup, ch_error *error) {
 }
 
 void ch_compare_setup_close(ch_compare_setup *setup, ch_status status) {
-  /* Other parts of the comparison may already use what this part prepared. */
+  /* Other parts of the comparison may already use the files that this part prepared. */
   bool shared = setup->settings.schedule.parts > 0 && setup->kept;
   if (status != CH_OK && status != CH_ERROR_INTERRUPTED && !setup->began && !shared)
     ch_preparation_undo(&setup->attempt);

@@ -1,5 +1,5 @@
-/* Divides the runs of a comparison among parts of a job array (`part` of `parts`) by their predicted lengths. The same
- * settings give the same division in every process. */
+/* Orders runs by their predicted lengths, and divides those of a comparison into shares (`part` of `parts`). Equal
+ * settings give equal shares in every process. */
 #include "experiment/trial/shares.h"
 
 #include <stdlib.h>
@@ -7,8 +7,7 @@
 #include "experiment/lineup/match_size.h"
 #include "experiment/trial/rate_search.h"
 
-/* Insertion sort: there are at most thousands, and equal ones keep their order. */
-/* Fills order [count] with the numbers of the runs, the longest first. Equal ones stay in order. */
+/* Fills order [count] with the indices of costs [count], the largest cost first. Equal costs keep their order. */
 static void longest_first(const double *costs, int count, int *order) {
   for (int i = 0; i < count; i++) {
     int at = i;
@@ -17,7 +16,7 @@ static void longest_first(const double *costs, int count, int *order) {
   }
 }
 
-/* Fills share_of [count], from 0. The longest come first, each into the smallest share so far. */
+/* Fills share_of [count] with shares from 0. Each cost, the largest first, goes to the share with the smallest sum. */
 static ch_status divide_costs(const double *costs, int count, int shares, int *share_of, ch_error *error) {
   int *order = calloc((size_t)count + 1, sizeof *order);
   double *sums = calloc((size_t)shares, sizeof *sums);
@@ -35,7 +34,7 @@ static ch_status divide_costs(const double *costs, int count, int shares, int *s
   return fine ? CH_OK : ch_no_memory(error);
 }
 
-/* Estimates the FLOPs of training a model of the plan with one seed. */
+/* Estimates the FLOPs of one run of a model. */
 static ch_status predict_flops(const ch_compare_setup *setup, int model, double *flops, ch_error *error) {
   const ch_planned_model *planned = &setup->plan.models[model];
   int64_t forward = 0, steps = planned->steps ? planned->steps : setup->training.steps;
@@ -71,8 +70,7 @@ ch_status ch_order_pieces(const ch_compare_setup *setup, ch_assignment *pieces, 
   return status;
 }
 
-/* Divides the runs. costs [models or runs]: while rates are tried, a unit is a model with all its runs, else
- * one run. */
+/* Divides the runs. If rates are tuned, all runs of a model go to one share. costs [models or runs] is scratch. */
 static ch_status divide_units(const ch_compare_setup *setup, double *costs, int *share_of, ch_error *error) {
   int models = setup->plan.count, seeds = (int)setup->settings.training.seeds;
   bool whole_models = setup->settings.rates.tune > 0;

@@ -1,4 +1,4 @@
-/* Evaluates the trained models of a comparison on tasks. */
+/* Evaluates the trained models of a comparison on its tasks, and saves the results. */
 #include "experiment/trial/task_evaluation.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 
 /* --- before training --------------------------------------------------------------------------------------------- */
 
-/* Returns true if an earlier model has the same context length; for a task, models differ in nothing else. */
+/* Returns true if an earlier model of the plan has the same context, the only property that matters to a task. */
 static bool is_like_one_before(const ch_compare_plan *plan, int model) {
   for (int i = 0; i < model; i++)
     if (plan->models[i].config.max_position_embeddings == plan->models[model].config.max_position_embeddings)
@@ -31,7 +31,7 @@ ch_status ch_compare_check_tasks(ch_compare_setup *setup, ch_task_checker check,
 
 /* --- answers ----------------------------------------------------------------------------------------------------- */
 
-/* Returns the place of a task's answer, or the place after the last. */
+/* Returns the index of a task's result, or the number of results if there is none. */
 static int task_index(const ch_model_result *model, const ch_listed_task *task) {
   for (int i = 0; i < model->task_count; i++)
     if (strcmp(model->tasks[i].task, task->spelling) == 0) return i;

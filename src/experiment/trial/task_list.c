@@ -1,4 +1,4 @@
-/* Reads the list of tasks of a comparison. */
+/* Reads and checks the list of tasks of a comparison. */
 #include "experiment/trial/task_list.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 
 #include "eval/tasks/task.h"
 
-/* Splits "ruler:vt@256=essays.txt" into name and items. RULER's names end before the length. */
+/* Splits "ruler:vt@256=essays.txt" into name and items, and checks that the task exists and has items. */
 static ch_status read_task(char *word, ch_arena *arena, ch_listed_task *task, ch_error *error) {
   char *equals = strchr(word, '=');
   task->spelling = ch_arena_strdup(arena, word);

@@ -1,14 +1,13 @@
-/* Estimates what preparing a text would give (tokens, vocabulary), without preparing it. The forecast needs that; a
- * comparison itself prepares the text. */
+/* Estimates the tokens and vocabulary of a text without preparing it, for forecasts and plans that write nothing. */
 #include "experiment/trial/text_estimate.h"
 
 #include <stdlib.h>
 
 #include "text/text_file.h"
 
-enum { BYTES_OF_A_TOKEN = 4 }; /* of English, about */
+enum { BYTES_OF_A_TOKEN = 4 }; /* about as in English text */
 
-/* Ids spread over the vocabulary. `first` is the number of the batch's first sequence. */
+/* Fills a batch with ids that are spread over the vocabulary. `first` is the number of its first sequence. */
 static ch_status fill_counted_batch(void *context, int64_t first, ch_batch *batch, ch_error *error) {
   const ch_data *data = context;
   (void)error;
@@ -77,7 +76,7 @@ ch_status ch_estimate_prepared_text(const ch_data_options *options, ch_data *dat
                                             : estimate_tokens(options, data, error));
   if (options->tokenizer) CH_TRY(ask_tokenizer(options->tokenizer, data, error));
   data->train_sequences = data->train_tokens / options->sequence;
-  /* No text has fewer bytes than tokens, so this text is certainly too short. */
+  /* A text has at least as many bytes as tokens, so this one is certainly too short. */
   if (data->text_bytes < options->sequence)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "the text has %lld bytes, too few for one sequence of %lld tokens; use more text or a "

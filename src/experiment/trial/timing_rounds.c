@@ -1,3 +1,4 @@
+/* Times the models of a comparison in turns, in up to two rounds, and gives all runs of a name the same speed. */
 #include "experiment/trial/timing_rounds.h"
 
 #include <math.h>
@@ -13,24 +14,25 @@
 #include "experiment/speed/step_timing.h"
 #include "tensor/team.h"
 
-/* Speeds that are not steady are measured again: so many rounds of turns at most. */
+/* The most rounds of turns. Speeds that are not steady are measured again. */
 enum { ROUNDS = 2 };
 
-/* The measurements of a model in one round. */
+/* The measurements of a model in one turn. */
 typedef struct speeds {
-  double rate, step_rate; /* step_rate: of training; 0: it was not requested */
+  /* tokens (images) per second: of decoding (classification); of training, 0 if it was not timed */
+  double rate, step_rate;
   ch_curve_point depths[CH_DEPTHS];
   int depth_count;
   bool disturbed;
 } speeds;
 
-/* Training is timed for so long in a turn. */
+/* Duration of timing training in one turn. */
 static const double seconds_of_steps = 0.3;
 
 /* A model whose training took fewer seconds is too small for a stable measurement of its speed. */
 enum { ENOUGH_SECONDS = 2 };
 
-/* Returns the share of the usual time for which a model is timed. */
+/* Returns the effort for timing a model: models that trained for a short time are timed for a shorter time. */
 static double effort_for(const ch_model_result *model) {
   static const double least = 0.05;
   return model->train_seconds > 0 ? fmin(fmax(model->train_seconds / ENOUGH_SECONDS, least), 1) : 1;
@@ -47,7 +49,7 @@ static ch_status measure_speeds(ch_compare_setup *setup, const char *directory, 
                            error);
 }
 
-/* Measures speeds and sets taken->disturbed. Times training too if `config` is not NULL. */
+/* Measures a model's speeds once, and sets taken->disturbed. Times training too if `config` is not NULL. */
 static ch_status take_turn(ch_compare_setup *setup, const char *directory, double effort,
                            const ch_config *config, speeds *taken, ch_error *error) {
   ch_step_timing steps;
@@ -63,7 +65,7 @@ static ch_status take_turn(ch_compare_setup *setup, const char *directory, doubl
   return CH_OK;
 }
 
-/* Fills a model's speeds with the medians of several turns. */
+/* Sets a model's speeds to the medians of several turns. */
 static ch_status fill_speeds(ch_compare_setup *setup, const speeds *turns, int count, ch_model_result *model,
                              ch_error *error) {
   double values[CH_COMPARE_TURNS];
@@ -93,8 +95,8 @@ static ch_status fill_speeds(ch_compare_setup *setup, const speeds *turns, int c
   return CH_OK;
 }
 
-/* Returns a run of the same name whose decoding was timed, in turns if `in_turns`; or NULL. Seeds do not
- * change the speed. */
+/* Returns a run of this name whose decoding was timed (in turns if `in_turns`), or NULL. Seeds do not change the
+ * speed. */
 static const ch_model_result *timed_sibling(const ch_compare_setup *setup, const char *name, bool in_turns) {
   const ch_comparison *c = setup->comparison;
   for (int i = 0; i < c->count; i++) {
@@ -141,12 +143,12 @@ bool ch_compare_has_weights(const ch_compare_setup *setup, const ch_model_result
 
 /* --- rounds of turns --------------------------------------------------------------------------------------------- */
 
-/* A model that is timed. */
+/* A run of the comparison, and its measurements if it is timed. */
 typedef struct timed_model {
-  const ch_config *config; /* training is timed too; or NULL */
-  bool wanted, taken;      /* in the next round; in an earlier one */
+  const ch_config *config; /* configuration whose training is timed too; NULL: training is not timed */
+  bool wanted, taken;      /* the run is timed in the next round; was timed in an earlier round */
   speeds turns[CH_COMPARE_TURNS];
-  ch_model_result best; /* what is known of the model, with the steadiest speeds of all rounds */
+  ch_model_result best; /* the run's result with the steadiest speeds of all rounds */
 } timed_model;
 
 static ch_status take_round(ch_compare_setup *setup, int round, timed_model *all, ch_error *error) {
@@ -176,7 +178,7 @@ static ch_median_speed training_of(const ch_model_result *m) {
   return (ch_median_speed){m->train_tokens_per_second, m->train_spread, m->train_unsteady};
 }
 
-/* Keeps a round's measurements that are steadier than earlier ones. Decides whether another round is needed. */
+/* Keeps a round's speeds if they are steadier than earlier ones. Decides whether another round is needed. */
 static ch_status judge_speeds(ch_compare_setup *setup, timed_model *model, ch_error *error) {
   const ch_model_result *before = &model->best;
   ch_model_result now = *before;
@@ -213,8 +215,8 @@ static const ch_config *config_of(const ch_compare_setup *setup, const char *nam
   return NULL;
 }
 
-/* Chooses one model of each name: the first that has its weights. Training is timed too if it was unsteady
- * for any seed. */
+/* Chooses one model of each name, the first that has its weights. Training is timed too if it was unsteady for any seed
+ * or settings.remeasure is set, but not with PyTorch. */
 static void begin_timing(ch_compare_setup *setup, timed_model *all) {
   const ch_comparison *c = setup->comparison;
   for (int i = 0; i < c->count; i++) {
@@ -246,7 +248,7 @@ static ch_status take_rounds(ch_compare_setup *setup, timed_model *all, ch_error
   return CH_OK;
 }
 
-/* Gives a run the speed of another of its name. `training`: that of training was measured anew. */
+/* Copies the speeds of another run of its name to a run. `training`: the speed of training was measured again. */
 static ch_status give_speed(ch_compare_setup *setup, const ch_model_result *from, bool training,
                             ch_model_result *run, ch_error *error) {
   copy_decoding(from, run);
@@ -265,8 +267,8 @@ static ch_status time_all(ch_compare_setup *setup, timed_model *all, ch_error *e
   return CH_OK;
 }
 
-/* Returns true if no model of a name was timed in turns with the others, or all are to be timed again, and one has
- * its weights. */
+/* Returns true if models must be timed: a model has its weights, and no run of its name was timed in turns or
+ * settings.remeasure is set. */
 static bool lacks_timing(const ch_compare_setup *setup) {
   const ch_comparison *c = setup->comparison;
   for (int i = 0; i < c->count; i++)

@@ -1,5 +1,5 @@
-/* Trains one model of a comparison, by this process, by a group of ranks or by PyTorch, and fills its row of the
- * results. Also the tries of a search for the rate, which end early when they are clearly worse. */
+/* Trains one model of a comparison, in this process, with a group of ranks or with PyTorch, and fills in its results.
+ * Also runs the trials of a rate search, which end early if they are clearly worse. */
 #define _GNU_SOURCE
 #include "experiment/trial/train_run.h"
 
@@ -22,17 +22,16 @@ enum { MOST_RESULT_BYTES = 1 << 26 };
 /* The run in progress. */
 typedef struct run_progress {
   ch_compare_setup *setup;
-  ch_train_options training; /* of this run */
+  ch_train_options training; /* training options of this run */
   ch_compare_position position;
   ch_step_times times;
   ch_trained_on on;
-  bool began;       /* a step was trained, or all were before */
-  ch_status failed; /* what went wrong between steps: settings or results could not be written */
+  bool began;       /* a step was trained */
+  ch_status failed; /* status of the callbacks between steps, which may fail to write settings or results */
   ch_error error;
-  /* While rates are tried: the best run so far, or NULL; and whether this one is clearly worse. */
-  const ch_model_result *best;
-  bool hopeless;
-  double last_loss; /* of the last evaluation; 0: there was none */
+  const ch_model_result *best; /* the best run of the rate search so far; NULL: none */
+  bool hopeless;               /* this run is clearly worse than `best` */
+  double last_loss;            /* loss of the last evaluation; 0: there was none */
 } run_progress;
 
 static void on_step(void *context, const ch_step_report *report) {
@@ -78,7 +77,7 @@ static void on_started(void *context, int64_t step, const ch_trained_on *on) {
 
 static bool on_interrupted(void *context) {
   run_progress *r = context;
-  bool stops = ch_scheduler_stops(&r->setup->scheduler); /* called in any case: it also serves other ranks */
+  bool stops = ch_scheduler_stops(&r->setup->scheduler); /* needed in any case: it also serves other ranks */
   return stops || r->hopeless || r->failed != CH_OK;
 }
 
@@ -92,8 +91,7 @@ static ch_status finish_run(run_progress *run, ch_trainer *trainer, const char *
                                                  : ch_data_give_tokenizer(&setup->data, directory, error);
 }
 
-/* Returns the devices of this process's runs, of those that the settings name; the caller frees them. NULL: none is
- * named, or no memory. */
+/* Each process takes `ranks_per_run` of the devices that the settings name, in the order of ranks. */
 char *ch_compare_device_of(const ch_compare_setup *setup) {
   const char *from = setup->settings.workers.device;
   int64_t each = setup->settings.workers.ranks_per_run > 0 ? setup->settings.workers.ranks_per_run : 1;
@@ -141,8 +139,7 @@ static ch_status train(run_progress *run, const ch_planned_model *planned, const
   CH_TRY_GOTO(ch_trainer_create_over(&start, &planned->config, &training, source, &trainer, error));
   ch_load before = ch_load_now();
   status = ch_train_run(trainer, directory, true, &events, error);
-  /* A run that diverged is a result of its mechanism; the other runs continue. At a rate on trial, the search
-     decides. */
+  /* A run that diverged is a result of its mechanism, and other runs continue. In a rate search the search decides. */
   bool diverged = status == CH_ERROR_NUMERIC && !run->position.tries_rate;
   if (!diverged) CH_TRY_GOTO(status);
   ch_load after = ch_load_now();
@@ -152,7 +149,7 @@ static ch_status train(run_progress *run, const ch_planned_model *planned, const
   else
     status = CH_OK;
   CH_TRY_GOTO(ch_agree(own, status, error));
-  /* Frees the trainer's memory before decoding is timed. With other ranks, it is timed after all have ended. */
+  /* Frees the trainer's memory before decoding is timed. With other ranks, decoding is timed after they have ended. */
   ch_trainer_free(trainer);
   trainer = NULL;
   if (ch_scheduler_is_alone(&setup->scheduler) && !diverged)
@@ -176,7 +173,7 @@ static ch_status train_or_withdraw(run_progress *run, const ch_planned_model *pl
   return run->failed == CH_OK ? status : ch_fail_as(error, run->failed, &run->error);
 }
 
-/* Writes a result, on the rank that does. The reference to the object is taken. */
+/* Writes a result on the rank that writes the run's files. Releases the object. */
 static ch_status write_result(const ch_compare_setup *setup, const char *path, json_t *object,
                               ch_error *error) {
   bool writes = ch_scheduler_writes(&setup->scheduler);
@@ -187,7 +184,8 @@ static ch_status write_result(const ch_compare_setup *setup, const char *path, j
 
 /* --- runs of the comparison ------------------------------------------------------------------------------------- */
 
-/* Finds a run's directory below --out, in the arena, and the path of its result; the caller's. */
+/* Computes a run's name below `out`, in the arena, and the paths of its directory and result, which the caller
+ * frees. */
 static ch_status find_run(const ch_compare_setup *setup, const ch_planned_model *planned, uint64_t seed,
                           const char **name, char **directory, char **result, ch_error *error) {
   *name = ch_compare_run_directory(setup, planned, seed);
@@ -265,13 +263,13 @@ done:
 
 /* --- learning rates ---------------------------------------------------------------------------------------------- */
 
-/* A rate on trial: *rate goes to the tuning, run has the curves. */
+/* A run of the rate search. */
 typedef struct trial {
   double lr;
-  const char *name; /* of its directory */
-  char *directory, *result;
-  ch_tried_rate *rate;
-  ch_model_result *run;
+  const char *name;         /* name of the directory below `out` */
+  char *directory, *result; /* paths of the directory and of the result file */
+  ch_tried_rate *rate;      /* result: the rate's entry in the search */
+  ch_model_result *run;     /* result: losses and curves of the run */
 } trial;
 
 static ch_status read_trial(ch_compare_setup *setup, const trial *t, ch_error *error) {
@@ -285,7 +283,7 @@ static ch_status read_trial(ch_compare_setup *setup, const trial *t, ch_error *e
   return status;
 }
 
-/* Trains a model at a rate on trial, and writes the result. */
+/* Trains a run of the rate search, and writes its result. */
 static ch_status train_trial(ch_compare_setup *setup, const ch_planned_model *planned, const trial *t,
                              const ch_model_result *best, bool *began, ch_error *error) {
   ch_model_result *model = t->run;
@@ -321,7 +319,7 @@ static ch_status train_trial(ch_compare_setup *setup, const ch_planned_model *pl
   return write_result(setup, t->result, object, error);
 }
 
-/* Tries a rate or reads its result. With `known`, nothing is trained, and *known becomes false if the rate
+/* Tries a rate or reads its result. If `known` is not NULL, nothing is trained, and *known becomes false if the rate
  * was not tried yet. */
 static ch_status try_rate(ch_compare_setup *setup, const ch_planned_model *planned,
                           const ch_model_result *best, trial *t, bool *known, bool *began, ch_error *error) {

@@ -1,4 +1,4 @@
-/* The operation that appends states to the cache, as other operations see it. */
+/* The operation that appends states to the cache: the attributes and functions that other operations use. */
 #ifndef CH_GRAPH_OPS_APPEND_H
 #define CH_GRAPH_OPS_APPEND_H
 
@@ -7,10 +7,10 @@
 
 typedef struct ch_append {
   int layer, part;
-  ch_dtype dtype;        /* the type that the cache stores it in */
-  int64_t window, sinks; /* for a layer that stores its states in a ring; 0: one row for every token */
-  int64_t seen;          /* tokens that a query sees at most; 0: all */
-  int64_t stage_rows;    /* rows of the value for each sequence, in a pass of several tokens */
+  ch_dtype dtype;        /* type in which the cache stores the states */
+  int64_t window, sinks; /* sizes of the layer's ring; 0: one row for every token */
+  int64_t seen;          /* most tokens that a query sees; 0: all */
+  int64_t stage_rows;    /* rows of the value for each sequence, in a pass of several tokens to a ring */
 } ch_append;
 
 /* Returns the attributes of the first append among the inputs of a streamed node. */

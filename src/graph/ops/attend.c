@@ -8,15 +8,15 @@
 #include "tensor/tile_producers.h"
 
 typedef struct attend {
-  ch_attend_spec spec;  /* the first member: ch_attend_spec_of */
-  int documents, sinks; /* the inputs, or 0 */
+  ch_attend_spec spec;  /* must be the first member (ch_attend_spec_of) */
+  int documents, sinks; /* indices of the inputs, or 0 */
 } attend;
 
 /* One of the three operands. */
 typedef struct operand {
   int64_t heads, dim, offset, stride;
-  bool wider; /* the node has other columns too, or may have */
-  bool one;   /* all heads have the same columns; the stride is 0 */
+  bool wider; /* true if the node may have other columns too */
+  bool one;   /* true if all heads have the same columns; the stride is 0 */
 } operand;
 
 static operand operand_of(const ch_attend_spec *spec, int input) {
@@ -141,7 +141,7 @@ static ch_state_view attend_part_of(const ch_run *run, const ch_node *node, int 
   return view;
 }
 
-/* Chooses where keys and values come from: this run, or through the stream from the cache. */
+/* Chooses the source of keys and values: this run, or the cache through the stream. */
 static ch_status choose_producer(const ch_run *run, const ch_node *node, ch_attend *args, ch_stream *stream) {
   const attend *attributes = node->attributes;
   args->producer = &ch_tile_producer_dense;
@@ -153,7 +153,7 @@ static ch_status choose_producer(const ch_run *run, const ch_node *node, ch_atte
                         &(ch_stream_end){node->in[2], values.offset, values.stride, values.dim});
 }
 
-/* Log-sum-exps, which sinks need, when no backward pass needs them. */
+/* Returns the bytes of log-sum-exps in scratch, which sinks need if no backward pass saves them. */
 static size_t lse_bytes(const ch_run *run, const ch_attend *args) {
   return ((size_t)(args->sequences * args->heads * args->queries) * ch_dtype_size(run->kernels->dtype) + 63) &
          ~(size_t)63;
@@ -180,11 +180,11 @@ static void attend_bind(const ch_run *run, const ch_node *node, const ch_stream 
 
 /* --- many queries with tiles that cost products --------------------------------------------------------- */
 
-/* From this many queries per head on, tiles are laid out once for all of them, a span of tokens at a time;
-   and the most memory for these tiles. */
+/* From MANY_QUERIES queries per key-value head on, tiles are laid out once for all queries: up to LAID_TOKENS
+   tokens at a time, in about LAID_ELEMENTS elements. */
 enum { MANY_QUERIES = 65, LAID_TOKENS = 512, LAID_ELEMENTS = 4 << 20 };
 
-/* Returns the number of tokens whose tiles are laid out at once. 0: each query block produces its own
+/* Returns the number of tokens whose tiles are laid out at once, or 0 if each block of queries produces its own
    tiles. */
 static int64_t laid_tokens(const ch_attend *args, const ch_stream *stream) {
   if (args->producer != &ch_tile_producer_stream || ch_stream_flops(stream) == 0) return 0;
@@ -208,10 +208,10 @@ static ch_attend alone(const ch_attend *args, const ch_kernels *kernels, int64_t
   return one;
 }
 
-/* The scratch memory of laying out: log-sum-exps from one span of tokens to the next, the tiles, and
+/* The scratch memory of laying out: log-sum-exps, which last from one span of tokens to the next, the tiles, and
    attention's own scratch. */
 typedef struct laid_space {
-  size_t tiles, own, bytes; /* where they begin; of all */
+  size_t tiles, own, bytes; /* offsets of the tiles and of attention's scratch, and size of all */
 } laid_space;
 
 static laid_space space_of(const ch_run *run, const ch_attend *args, const ch_stream *stream,
@@ -279,8 +279,8 @@ static ch_status attend_forward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* Returns the address of an operand's gradient. Columns outside the operand, or shared with another, start
-   from zero. */
+/* Returns the address of an operand's gradient. If the gradient has columns outside the operand, or shared with
+   another one, it is zeroed first. */
 static void *gradient_of(const ch_run *run, const ch_node *node, int input, bool *accumulate) {
   const attend *attributes = node->attributes;
   operand o = operand_of(&attributes->spec, input);
@@ -316,7 +316,7 @@ double ch_attend_context(const ch_node *node, const ch_attend_spec *spec) {
   return ch_graph_context_within(node->graph, spec->causal, spec->window ? spec->window + spec->sinks : 0);
 }
 
-/* Counts scores and weighted values. */
+/* Counts the products for scores and for weighted values. */
 static double attend_flops(const ch_node *node) {
   const attend *attributes = node->attributes;
   const ch_attend_spec *spec = &attributes->spec;

@@ -1,4 +1,4 @@
-/* SwiGLU with clamps: y = g s(alpha g) (u + 1), g = min(gate, limit), u = up between -limit and limit. */
+/* SwiGLU with clamps: y = g s(alpha g) (u + 1), g = min(gate, limit), u = up clamped to -limit … limit. */
 #include "graph/ops/shapes.h"
 
 static ch_status clamped_swiglu_forward(ch_run *run, const ch_node *node) {

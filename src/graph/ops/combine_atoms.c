@@ -1,12 +1,11 @@
-/* W = sum over s of c[s] D[s] (MASA eq. 2), or one atom alone: a layer's weight as a sum of atoms
-   that layers share. */
+/* W = sum over s of c[s] D[s] (MASA eq. 2), or one atom alone: a layer's weight as a sum of atoms that layers
+ * share. */
 #include "graph/ops/shapes.h"
 
 enum { ATOMS, COEFFICIENTS };
 
-/* The row of coefficients or, without coefficients, the atom. */
 typedef struct combine_atoms {
-  int64_t row;
+  int64_t row; /* row of the coefficients; without coefficients, index of the atom */
 } combine_atoms;
 
 static int64_t combine_atoms_row_of(const ch_node *node) {
@@ -57,7 +56,7 @@ static ch_status combine_atoms_forward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* Adds the gradient of this layer's atom. It adds none to atoms that only other layers use. */
+/* Adds the gradient of this layer's atom. The atoms of other layers get none. */
 static void pass_to_atom(ch_run *run, const ch_node *node, const void *dy) {
   bool accumulate;
   char *gradient = ch_run_gradient(run, node, ATOMS, &accumulate);

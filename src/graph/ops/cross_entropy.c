@@ -13,7 +13,7 @@ static ch_status cross_entropy_shape(ch_node *node, ch_error *error) {
   return ch_shape_matrix(node, ch_node_rows(logits), 1);
 }
 
-/* Returns the bytes of the logits that the gradients replace, and of the losses. */
+/* Returns the bytes of a copy of the logits, which gradients replace, and of the losses. */
 static size_t cross_entropy_scratch(const ch_run *run, const ch_node *node, bool backward) {
   if (!backward) return 0;
   return (size_t)(ch_node_count(node->in[0]) + ch_node_rows(node)) * ch_dtype_size(run->kernels->dtype);

@@ -7,7 +7,7 @@ enum { Q, K, V, DECAY, BETA, OPERANDS };
 typedef struct delta {
   int64_t heads;
   ch_kept_state kept;
-  int documents; /* an input; 0: no such input */
+  int documents; /* index of the input, or 0 */
 } delta;
 
 static const delta *delta_rule_attributes_of(const ch_node *node) {
@@ -47,7 +47,7 @@ static int64_t kept_states(const ch_delta_rule *a) {
   return a->sequences * a->value_heads * (ch_delta_chunks(a->length) - 1) * a->key_dim * a->value_dim;
 }
 
-/* Returns the elements of the states between chunks and of every token's errors. */
+/* Returns the elements of the states at the beginnings of chunks and of every token's errors. */
 static int64_t delta_rule_saved(const ch_node *node) {
   const ch_run nobody = {0};
   const ch_delta_rule a = delta_rule_describe(&nobody, node);

@@ -14,7 +14,7 @@ static ch_status diff_lambda_shape(ch_node *node, ch_error *error) {
 
 static int64_t diff_lambda_saved(const ch_node *node) {
   (void)node;
-  return 2; /* the two exponentials */
+  return 2; /* two exponentials */
 }
 
 static ch_status diff_lambda_forward(ch_run *run, const ch_node *node) {

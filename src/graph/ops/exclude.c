@@ -1,4 +1,4 @@
-/* Exclusive attention: every head's context without its part along the value of the token itself. */
+/* Exclusive attention: every head's context without its part along the token's own value. */
 #include "graph/ops/shapes.h"
 
 typedef struct exclude {

@@ -1,9 +1,9 @@
 /* SwiGLU experts on exactly the tokens that chose them: y_n = sum over n's choices of w down(silu(gate x_n) *
- * up x_n). The three may add biases, and SwiGLU may have clamps.
+ * up x_n). The three matrices may have biases, and SwiGLU may have clamps.
  *
- * Choices are sorted by expert, in the order of their tokens; an expert's rows are then adjacent and go
- * through its three matrices in one product each. The weight w multiplies what down reads, so that rows
- * coming back only have to be added. Inputs: x, weights, chosen, then gate, up and down of every expert, then
+ * Choices are sorted by expert, in the order of their tokens. An expert's rows are then adjacent, and each of its
+ * three matrices multiplies them in one product. The weight w multiplies the input of down, so that the rows
+ * that experts return are only added. Inputs: x, weights, chosen, then gate, up and down of every expert, then
  * their biases if there are any. M = N * active choices. */
 #include <string.h>
 
@@ -37,7 +37,7 @@ static int matrix_of(int64_t expert, int kind) {
   return MATRICES + KINDS * (int)expert + kind;
 }
 
-/* Returns the number of the input with an expert's bias, or 0 if there is none. */
+/* Returns the index of the input with an expert's bias, or 0 if there is none. */
 static int bias_of(const ch_node *node, int64_t expert, int kind) {
   const experts *all = node->attributes;
   return all->biased ? matrix_of(all->count + expert, kind) : 0;
@@ -78,16 +78,16 @@ static int64_t experts_saved(const ch_node *node) {
 
 /* --- choices by expert ---------------------------------------------------------------------------------- */
 
-/* Everything but `first` in scratch. Places are positions in the order by expert; choice n * active + j is
+/* Everything but `first` is in scratch. Places are positions in the order by expert. Choice n * active + j is
    token n's j-th. */
 typedef struct work {
-  int64_t first[CH_MAX_EXPERTS + 1]; /* the place of an expert's first choice */
-  int32_t *choice, *token, *place;   /* [M] choice and token at a place; the place of a choice */
-  char *weight, *dweight;            /* [M] by place */
-  char *rows, *x;  /* [M, D] what comes back from the experts; an expert's own tokens (backward) */
-  char *hidden;    /* [an expert's choices, F] */
-  char *gate, *up; /* [M, F], unless they are saved for the backward pass */
-  char *sums;      /* of rows, as gradients of biases are */
+  int64_t first[CH_MAX_EXPERTS + 1]; /* place of an expert's first choice */
+  int32_t *choice, *token, *place;   /* [M] choice and token at a place, and place of a choice */
+  char *weight, *dweight;            /* [M] weights and their gradients, by place */
+  char *rows, *x;                    /* [M, D] rows that experts return; an expert's own tokens (backward) */
+  char *hidden;                      /* [an expert's choices, F] */
+  char *gate, *up;                   /* [M, F] in scratch, or saved for the backward pass */
+  char *sums;                        /* scratch of sums over rows, for the gradients of biases (backward) */
 } work;
 
 enum { CHOICE, TOKEN, PLACE, WEIGHT, ROWS, HIDDEN, DWEIGHT, BACK_X, GATES, UPS, SUMS, PARTS };
@@ -164,7 +164,7 @@ static void add_bias(const ch_run *run, const ch_node *node, int64_t expert, int
                            ch_run_value(run, node->in[input]), y);
 }
 
-/* Computes the input of down: gate and up through the activation, times the weights. */
+/* Computes the input of down: the activation of gate and up, times the weights. */
 static void activate(const ch_run *run, const ch_node *node, int64_t rows, int64_t hidden, const void *gate,
                      const void *up, const void *weight, void *y) {
   const experts *all = node->attributes;
@@ -193,7 +193,7 @@ static ch_status expert_forward(ch_run *run, const ch_node *node, const sizes *s
   CH_TRY(through(run, node, e, DOWN, count, w->hidden, rows));
   int bias = bias_of(node, e, DOWN);
   if (!bias) return CH_OK;
-  /* + weight b^T, by the product whose rows do not depend on each other. */
+  /* Adds weight b^T. A row's result of this kernel does not depend on the other rows. */
   const ch_product product = {s->width, ch_run_value(run, node->in[bias]), NULL, rows};
   kernels->gemv(run->team, count, 1, weight, node->dtype, 1, &product, true);
   return CH_OK;
@@ -247,7 +247,8 @@ static void activate_backward(const ch_run *run, const ch_node *node, int64_t ro
     run->kernels->swiglu_rows_backward(run->team, rows, hidden, gate, up, weight, dy, gate, up, dweight);
 }
 
-/* Computes the gradients of an expert's biases. The bias of down is weighted, so it also adds to dweight. */
+/* Computes the gradients of an expert's biases. The bias of down is multiplied by the weights, so it also adds
+   to dweight. */
 static ch_status bias_gradients(ch_run *run, const ch_node *node, const sizes *s, const work *w, int64_t e,
                                 int64_t rows, const void *dgate, const void *dup, const void *dy,
                                 const void *weight, void *dweight) {
@@ -267,7 +268,8 @@ static ch_status bias_gradients(ch_run *run, const ch_node *node, const sizes *s
                      ch_run_value(run, node->in[down]), 1, dweight, 1, true, run->error);
 }
 
-/* Fills the expert's dweight and, in w->rows, what its tokens get; gate and up become their gradients. */
+/* Computes the expert's dweight and, in w->rows, the gradients of its tokens. Replaces gate and up by their
+   gradients. */
 static ch_status expert_backward(ch_run *run, const ch_node *node, const sizes *s, const work *w, int64_t e) {
   const ch_kernels *kernels = run->kernels;
   int64_t first = w->first[e], count = w->first[e + 1] - first;
@@ -312,7 +314,8 @@ static double experts_flops(const ch_node *node) {
   return 2.0 * KINDS * (double)s.choices * (double)s.width * (double)s.hidden;
 }
 
-static double experts_parameters_read(const ch_node *node) { /* at most: all choices may be different */
+/* An upper bound: all choices may be different experts. */
+static double experts_parameters_read(const ch_node *node) {
   sizes s = experts_sizes_of(node);
   return s.choices < s.experts ? (double)s.choices / (double)s.experts : 1;
 }

@@ -1,4 +1,5 @@
-/* Few queries over factors of keys and values in the cache (tensor/factor_attend.h). Inference only. */
+/* Attention of few queries over factors of keys and values in the cache (tensor/factor_attend.h). Inference
+ * only. */
 #include <string.h>
 
 #include "graph/ops/append.h"
@@ -6,10 +7,9 @@
 
 enum { Q, FACTORS, BEHIND = FACTORS + CH_FACTORS };
 
-/* The inputs after the factors; 0: no such input. */
 typedef struct factor {
   ch_factor_spec spec;
-  int documents, sinks;
+  int documents, sinks; /* indices of the inputs, or 0 */
 } factor;
 
 static const ch_factor_spec *spec_of(const ch_node *node) {

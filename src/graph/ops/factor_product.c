@@ -52,7 +52,7 @@ static double factor_product_flops(const ch_node *node) {
   return 2.0 * (double)ch_node_count(node) * (double)rank(node);
 }
 
-/* Returns the heads' own factors (input 0), or all of the shared ones (input 1). */
+/* Returns the wanted heads' own factors (input 0), or all shared factors (input 1). */
 static ch_column_range factor_product_stream_needs(const ch_node *node, int i, ch_column_range wanted) {
   if (i == 1) return (ch_column_range){0, ch_node_columns(node->in[1])};
   return ch_groups_of(wanted, dim(node), rank(node));

@@ -1,5 +1,5 @@
-/* The factors of large products in BF16: a value rounded once for all its products, a weight in the layout of
-   a product. */
+/* The factors of large products in BF16: a value rounded once for all its products, and a weight in the layout of
+ * a product. */
 #include "graph/ops/factors.h"
 
 bool ch_is_rounded(const ch_graph *graph, const ch_node *x, int64_t rows) {

@@ -1,6 +1,5 @@
-/* The factors of large products in a graph that computes in BF16 (graph->compute). These nodes have no
-   gradient: an operation that multiplies them also has the unrounded value as an input, and the gradient goes
-   there. */
+/* The factors of large products in a graph that computes in BF16 (graph->compute). These nodes have no gradient.
+ * An operation that multiplies them also has the unrounded value as an input, which gets the gradient. */
 #ifndef CH_GRAPH_OPS_FACTORS_H
 #define CH_GRAPH_OPS_FACTORS_H
 
@@ -12,9 +11,10 @@ bool ch_is_rounded(const ch_graph *graph, const ch_node *x, int64_t rows);
 /* Rounds x to BF16. */
 ch_node *ch_op_rounded(ch_graph *graph, ch_node *x);
 /* Packs a weight [out, in] in BF16 as the second factor of many products (ch_gemm_pack): W^T for the forward
-   pass, and W for the gradients. If it depends on a parameter alone, it is computed once for all
-   micro-batches of a step. */
+   pass, and W for the gradients. If it depends only on parameters, it is computed once for all micro-batches
+   of a step. */
 ch_node *ch_op_packed(ch_graph *graph, ch_node *weight);
+/* Returns the packed W^T. ch_packed_for_gradient returns the packed W. */
 const void *ch_packed_for_value(ch_run *run, const ch_node *packed);
 const void *ch_packed_for_gradient(ch_run *run, const ch_node *packed);
 
@@ -22,7 +22,7 @@ const void *ch_packed_for_gradient(ch_run *run, const ch_node *packed);
 ch_node *ch_op_packed_x(ch_graph *graph, ch_node *rounded, int64_t in);
 /* Like ch_op_linear, in a graph for training whose products are rounded. */
 ch_node *ch_op_linear_bf16(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bias);
-/* Like ch_op_lm_loss, in a graph for training whose products are rounded. It is the root. */
+/* Like ch_op_lm_loss, in a graph for training whose products are rounded. The node must be the root. */
 ch_node *ch_op_lm_loss_bf16(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets, double cap);
 
 #endif

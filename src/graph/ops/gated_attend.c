@@ -1,9 +1,9 @@
-/* Single queries over gated latents in the cache, tokens of one id together (tensor/gated_attend.h).
-   Inference only. */
+/* Attention of single queries over gated latents in the cache, tokens of one id together
+ * (tensor/gated_attend.h). Inference only. */
 #include "graph/ops/append.h"
 #include "graph/token_groups.h"
 
-/* Inputs: q, latents, gates, kv_b, and with a norm: moments, weight, bias. */
+/* Inputs: q, latents, gates, kv_b, and with a norm also moments, weight, bias. */
 enum { Q, LATENTS, GATES, KV_B, MOMENTS, WEIGHT, BIAS };
 
 static ch_status gated_attend_shape(ch_node *node, ch_error *error) {
@@ -56,8 +56,8 @@ static ch_status gated_attend_forward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* Counts a product with a folded query [c + r] and a sum [c] for every token; and for every id, folding the
-   query and unfolding its sum. Assumes as many different ids as possible. */
+/* Counts a product with a folded query [c + r] and a sum [c] for every token. Counts folding the query and
+   unfolding its sum for every id, and assumes as many different ids as possible. */
 static double gated_attend_flops(const ch_node *node) {
   const ch_gated_spec *s = node->attributes;
   double tokens = ch_graph_context(node->graph, true);

@@ -1,4 +1,4 @@
-/* y[g] = sum over j of mix[g, j] x[j], heads of a row (MEA eqs. 10-12). */
+/* y[g] = sum over j of mix[g, j] x[j], where x[j] and y[g] are heads of a row (MEA eqs. 10-12). */
 #include "graph/stream.h"
 #include "graph/ops/shapes.h"
 

@@ -1,9 +1,9 @@
-/* Every head through its own rows of one matrix, or through their transpose: how absorbed attention folds a
- * projection into queries and contexts, and knocking with a map for each head. */
+/* Multiplies every head by its own rows of one matrix, or by their transpose. Absorbed attention folds a
+ * projection into queries and contexts this way. Knocking with a map for each head uses it too. */
 #include "graph/stream.h"
 #include "graph/ops/shapes.h"
 
-/* From this many rows on the GEMM library is faster than reading the matrix row by row. */
+/* From this many rows on, the GEMM library is faster than reading the matrix row by row. */
 enum { MANY_ROWS = 8 };
 
 static ch_head_rows head_product_heads_of(const ch_node *node) {
@@ -112,10 +112,10 @@ static ch_column_range head_product_stream_needs(const ch_node *node, int i, ch_
   return ch_groups_of(wanted, out_width(node), in_width(node));
 }
 
-/* The wanted columns of one head: its rows first ... first + rows - 1, where they are read and written. */
+/* The product of the wanted columns of one head. */
 typedef struct head_piece {
-  int64_t rows;
-  const char *x, *weight;
+  int64_t rows;           /* rows of the matrix, which are columns of the value */
+  const char *x, *weight; /* the head's input and the first of these rows */
   char *y;
 } head_piece;
 
@@ -123,7 +123,7 @@ static ch_column_range heads_wanted(const ch_stream_call *call) {
   return ch_groups_of(call->wanted, out_width(call->node), 1);
 }
 
-/* Returns the part of a head's rows that the call needs. `head` counts from the first such head. Not for
+/* Returns the part of a head's rows that the call needs. `head` counts from the first head that it needs. Not for
    transposed products. */
 static head_piece piece_of(const ch_stream_call *call, int64_t head) {
   const ch_node *node = call->node;
@@ -182,7 +182,7 @@ static int64_t next_piece(int64_t left) {
   return piece < LEAST_ROWS ? 0 : piece;
 }
 
-/* Multiplies with the library, if both factors have the kernels' type. */
+/* Multiplies with the library if both factors have the kernels' type and the product is not transposed. */
 static ch_status head_product_stream_many(const ch_stream_call *call) {
   const ch_run *run = call->run;
   const ch_node *node = call->node;

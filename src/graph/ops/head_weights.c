@@ -1,9 +1,9 @@
-/* Computes a token's weights of its heads: those that all tokens have, and those that it has
-   chosen (tensor/head_weights.h). */
+/* Computes a token's weights of its heads: shared heads, which all tokens have, and the routed heads that it has
+ * chosen (tensor/head_weights.h). */
 #include "graph/ops/shapes.h"
 
-/* Inputs: the chosen heads' weights and numbers, and with shared heads the stages' logits and, of two and
-   more, theirs. */
+/* Inputs: weights and indices of the chosen heads. With shared heads also the stages' logits, and with two or more
+   of them the shared heads' logits. */
 enum { WEIGHTS, CHOSEN, STAGE, SHARED };
 
 typedef struct head_weights {

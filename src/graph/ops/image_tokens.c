@@ -16,10 +16,9 @@ static ch_status image_tokens_shape(ch_node *node, ch_error *error) {
   return ch_shape_matrix(node, graph->sequences * graph->length, width);
 }
 
-/* Bytes of a token, and of an image's tokens. */
 typedef struct sizes {
   int64_t width, patches; /* elements of a token, and of all patches of an image */
-  size_t token, image;
+  size_t token, image;    /* bytes of a token, and of all tokens of an image */
 } sizes;
 
 static sizes image_tokens_sizes_of(const ch_node *node) {

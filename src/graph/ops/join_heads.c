@@ -1,5 +1,5 @@
-/* Heads joined from slices of other heads: for example keys from their own part and a shared rotary part.
-   Output head h consists of the slices that the parts name, side by side. */
+/* Heads joined from slices of other heads: for example keys from their own part and a shared rotary part. Output
+ * head h consists of one slice of each part. */
 #include "graph/stream.h"
 #include "graph/ops/shapes.h"
 
@@ -130,7 +130,7 @@ ch_node *ch_op_join_heads(ch_graph *graph, int64_t heads, int parts, ch_node *co
   return ch_graph_node(graph, &op, parts, in, &attributes, sizeof attributes);
 }
 
-/* If x was joined from parts and the slice is one of them, returns that part; nothing is cut. */
+/* If x was joined from parts and the slice is one of them, it returns that part and adds no node. */
 ch_node *ch_op_slice_heads(ch_graph *graph, ch_node *x, int64_t heads, ch_head_slice slice) {
   int64_t offset = 0;
   for (int i = 0; x && x->op == &op && heads == 1 && i < x->inputs; i++) {

@@ -1,6 +1,6 @@
-/* Rows of a table whose columns are divided between processes. The input is not the table but the rows of
-   this run's tokens, share after share: [N, columns of the first], [N, columns of the second] ... Its
-   gradient has the same layout. */
+/* Rows of a table whose columns are divided between processes. The input is not the table but the rows of this
+ * run's tokens, share after share: [N, columns of the first share], [N, columns of the second share] ... Its
+ * gradient also has this layout. */
 #include "base/share.h"
 #include "graph/ops/shapes.h"
 
@@ -8,7 +8,7 @@ typedef struct joined_rows {
   int shares;
 } joined_rows;
 
-/* Copies or adds the shares to rows of all columns if `join`, else the rows to the shares. */
+/* Copies or adds the shares to whole rows if `join`, else whole rows to the shares. */
 static void move(const ch_run *run, const ch_node *node, const char *from, char *to, bool join, bool add) {
   const int all = ((const joined_rows *)node->attributes)->shares;
   int64_t rows = ch_node_rows(node), columns = ch_node_columns(node),

@@ -14,7 +14,7 @@ static ch_status layernorm_shape(ch_node *node, ch_error *error) {
 }
 
 static int64_t layernorm_saved(const ch_node *node) {
-  return 2 * ch_node_rows(node); /* mean and 1/std */
+  return 2 * ch_node_rows(node); /* mean and 1/std of every row */
 }
 
 static size_t layernorm_scratch(const ch_run *run, const ch_node *node, bool backward) {

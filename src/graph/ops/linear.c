@@ -1,8 +1,8 @@
-/* y = x W^T + b, for every group of W's columns in a row: all of it, or each head. */
+/* y = x W^T + b. W multiplies the whole row, or each group of as many elements as W has columns (each head). */
 #include "graph/stream.h"
 #include "graph/ops/factors.h"
 
-/* Groups of one row, and of all rows. */
+/* Returns the groups of one row. linear_groups returns those of all rows. */
 static int64_t groups_of_row(const ch_node *node) {
   return ch_node_columns(node->in[0]) / node->in[1]->shape[1];
 }
@@ -29,7 +29,7 @@ static size_t linear_scratch(const ch_run *run, const ch_node *node, bool backwa
   return run->kernels->sum_scratch(run->team, node->in[1]->shape[0]);
 }
 
-/* Multiplies. Small groups use the skinny GEMM, so that a row gets the same result as alone. */
+/* If x has few rows, their groups use the skinny GEMM in pieces, so that a row has the same result as alone. */
 static ch_status linear_forward(ch_run *run, const ch_node *node) {
   const ch_node *x = node->in[0], *weight = node->in[1];
   int64_t in = weight->shape[1], out = weight->shape[0], all = linear_groups(node);
@@ -44,7 +44,7 @@ static ch_status linear_forward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* Multiplies x by consecutive weights of the same type in one call. */
+/* Multiplies x by consecutive weights of one type in one call. */
 static ch_status forward_together(ch_run *run, int count, const ch_node *const nodes[]) {
   const ch_node *x = nodes[0]->in[0];
   ch_product products[CH_MOST_TOGETHER];
@@ -93,8 +93,8 @@ static double linear_flops(const ch_node *node) {
   return 2.0 * (double)linear_groups(node) * (double)ch_node_count(node->in[1]);
 }
 
-/* Returns the columns of x that rows of W read. If one matrix multiplies the whole row, that is all of them;
-   otherwise it is the columns of the same heads. */
+/* Returns the columns of x that the wanted columns need: all of them if W multiplies the whole row, else those of
+   the wanted heads. */
 static ch_column_range linear_stream_needs(const ch_node *node, int i, ch_column_range wanted) {
   (void)i;
   int64_t in = node->in[1]->shape[1], out = node->in[1]->shape[0];
@@ -140,7 +140,7 @@ static ch_status linear_stream_many(const ch_stream_call *call) {
   return CH_OK;
 }
 
-/* Returns true if the weight is rounded for the product. Few rows multiply it in its own type. */
+/* Returns true if the weight is rounded for the product. With few rows, it is multiplied in its own type. */
 static bool linear_takes_rounded(const ch_node *node, int i) {
   return i == 1 && node->in[0]->dtype == CH_BF16 && ch_gemm_is_large(linear_groups(node)) &&
          ch_gemm_is_large(node->in[0]->shape[0]);

@@ -1,5 +1,5 @@
-/* y = x W^T + b in training, with factors of products rounded to BF16: x once for all its products, W once
-   per step in the layouts of both products. Sums, results and gradients have the graph's type. */
+/* y = x W^T + b in training, with factors of products rounded to BF16. x is rounded once for all its products, and
+ * W once per step in the layouts of both products. Sums, results and gradients have the graph's type. */
 #include "graph/ops/factors.h"
 
 enum { X, WEIGHT, ROUNDED_X, PACKED, PACKED_X, BIAS };
@@ -58,7 +58,7 @@ static double linear_bf16_flops(const ch_node *node) {
   return 2.0 * (double)linear_bf16_rows_of(node) * (double)ch_node_count(node->in[WEIGHT]);
 }
 
-/* Returns true for the weight: it is an input only because of its gradient. */
+/* Returns true for the weight: forward and backward never read it, it only has the gradient. */
 static bool linear_bf16_takes_rounded(const ch_node *node, int i) {
   (void)node;
   return i == WEIGHT;

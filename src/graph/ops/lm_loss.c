@@ -1,5 +1,5 @@
-/* The LM head and its cross entropy in one: logits exist for one chunk of rows at a time. Rows without a
-   target cost nothing if they need no gradient. */
+/* The LM head and its cross entropy in one operation: logits exist for one chunk of rows at a time. The forward
+ * pass skips rows without a target. */
 #include "graph/ops/factors.h"
 
 /* Elements of a chunk of logits: large enough for the product to run at full speed, small enough for the
@@ -13,8 +13,8 @@ static int64_t lm_loss_chunk_rows(const ch_node *node) {
 }
 
 typedef struct lm_loss {
-  bool ranks; /* a second column: how many logits come before the target's */
-  double cap; /* a soft cap of the logits; 0: none */
+  bool ranks; /* true for a second column: the number of logits that come before the target's */
+  double cap; /* soft cap of the logits; 0: no cap */
 } lm_loss;
 
 static ch_status lm_loss_shape(ch_node *node, ch_error *error) {
@@ -40,10 +40,10 @@ static size_t lm_loss_scratch(const ch_run *run, const ch_node *node, bool backw
 
 /* Rows with a target that are computed together. */
 typedef struct row_chunk {
-  const int32_t *known; /* targets of all rows, for the host */
-  int64_t begin, end;   /* the rows between them */
-  int64_t count;
-  bool adjacent; /* every row between them has a target */
+  const int32_t *known; /* [N] [host] targets of all rows */
+  int64_t begin, end;   /* range that has all rows of the chunk: begin ... end - 1 */
+  int64_t count;        /* rows of the chunk */
+  bool adjacent;        /* true if every row of the range has a target */
   char *logits, *rows, *losses, *ranks;
   int32_t *targets;
 } row_chunk;
@@ -73,7 +73,7 @@ static bool next_chunk(const ch_node *node, row_chunk *c) {
   return c->count > 0;
 }
 
-/* Copies rows to and from a chunk: `bytes` of each row of the values at `value`, side by side at `packed`. */
+/* Copies the chunk's rows of `value`, `bytes` each, to `packed`. `scatter` copies them back. */
 static void lm_loss_gather(const ch_run *run, const row_chunk *c, const char *value, size_t bytes,
                            char *packed) {
   for (int64_t r = c->begin; r < c->end; r++)

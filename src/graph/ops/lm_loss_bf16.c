@@ -1,19 +1,19 @@
-/* The LM head and its cross entropy at the root of training, with factors of products rounded to BF16: logits
-   and their gradients exist for one chunk of rows at a time, the gradients also rounded. Loss and sums have
-   the graph's type. */
+/* The LM head and its cross entropy at the root of training, with factors of products rounded to BF16. Logits and
+ * their gradients exist for one chunk of rows at a time; the gradients are rounded too. Losses and sums have the
+ * graph's type. */
 #include "graph/ops/factors.h"
 
 enum { X, WEIGHT, TARGETS, ROUNDED_X, PACKED };
 
-/* Elements of a chunk of logits; the gradient of a large vocabulary's weight is read and written once per
+/* Elements of a chunk of logits. Chunks are large because the gradient of the weight is read and written once per
    chunk. */
 enum { CHUNK_ELEMENTS = 1 << 24, CHUNK_ROWS = 256 };
-/* Elements of a part of a chunk: its losses are computed and its gradients rounded while it is in the
-   processor's cache. */
+/* Elements of a part of a chunk that stays in the processor's cache while its losses are computed and its
+   gradients are rounded. */
 enum { CACHED_ELEMENTS = 1 << 18 };
 
 typedef struct lm_loss {
-  double cap; /* a soft cap of the logits; 0: none */
+  double cap; /* soft cap of the logits; 0: no cap */
 } lm_loss;
 
 static int64_t lm_loss_bf16_chunk_rows(const ch_node *node) {
@@ -57,8 +57,8 @@ static ch_status lm_loss_bf16_forward(ch_run *run, const ch_node *node) {
                  node->op->name);
 }
 
-/* Computes the losses of `count` rows of logits from row `first` on. The logits are replaced by their
-   gradients, which are also rounded. */
+/* Computes the losses of `count` rows of logits from row `first` on. Replaces the logits by their gradients and
+   writes the gradients to `rounded` in BF16. */
 static void find_losses(ch_run *run, const ch_node *node, int64_t first, int64_t count, char *logits,
                         char *rounded) {
   const double cap = ((const lm_loss *)node->attributes)->cap;

@@ -1,5 +1,4 @@
-/* W = B A of two weights [out, rank] and [rank, in]: a low-rank projection where its whole matrix is
-   needed. */
+/* W = B A of two weights [out, rank] and [rank, in]: the whole matrix of a low-rank projection. */
 #include "graph/ops/shapes.h"
 
 static ch_status matrix_product_shape(ch_node *node, ch_error *error) {
@@ -13,7 +12,7 @@ static ch_status matrix_product_shape(ch_node *node, ch_error *error) {
   return ch_shape_matrix(node, b->shape[0], a->shape[1]);
 }
 
-/* Returns the bytes of a factor that is stored in another type, else 0. */
+/* Returns the bytes of a widened copy of a factor, or 0 if it has the graph's type. */
 static size_t widened(const ch_run *run, const ch_node *factor) {
   const ch_tensor *stored = run->params ? ch_run_param(run, factor) : NULL;
   bool narrow = !stored || stored->dtype != run->kernels->dtype;

@@ -1,5 +1,5 @@
-/* A linear combination of component heads moved to the other side of attention: queries are spread over the
-   components that their group mixes, and the attended components are mixed afterwards. Inference only. */
+/* A mix of component heads, moved to the other side of attention: queries are spread over the components that
+ * their group mixes, and the attended components are mixed afterwards. Inference only. */
 #include "graph/ops/shapes.h"
 
 typedef struct mix_by_head {
@@ -11,7 +11,7 @@ static int64_t components(const ch_node *node) {
   return node->in[1]->shape[1];
 }
 
-/* Return the elements of a head before and after mixing. */
+/* Returns the elements of a head before mixing. width_out returns those after mixing. */
 static int64_t width_in(const ch_node *node) {
   return ch_node_columns(node->in[0]) / ((const mix_by_head *)node->attributes)->heads;
 }

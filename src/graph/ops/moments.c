@@ -1,5 +1,5 @@
-/* A layernorm in two halves: the moments of a row when a token is written, the normalisation of columns when
-   they are read. */
+/* A layernorm in two halves: the moments of a row when a token is written, and the normalisation of columns when
+ * they are read. */
 #include "graph/ops/shapes.h"
 #include "graph/stream.h"
 

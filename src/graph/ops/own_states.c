@@ -1,5 +1,4 @@
-/* The states of this run's own tokens, as the cache holds them: rounded or quantised, and read back.
-   Inference only. */
+/* The states of this run's own tokens, read back from the cache after rounding or quantising. Inference only. */
 #include "graph/ops/append.h"
 
 static ch_status own_states_shape(ch_node *node, ch_error *error) {
@@ -9,8 +8,8 @@ static ch_status own_states_shape(ch_node *node, ch_error *error) {
   return ch_shape_as_input(node, 0);
 }
 
-/* Returns true if the width does not fill the blocks of a row. Such rows are read whole, into separate
-   memory. */
+/* Returns true if the width does not fill the blocks of a row. Whole blocks of such rows are read into
+   scratch. */
 static bool is_padded(const ch_node *node) {
   ch_dtype dtype = node->in[0]->op->state_type(node->in[0]);
   return ch_stored_width(ch_node_columns(node), dtype) != ch_node_columns(node);

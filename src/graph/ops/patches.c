@@ -1,8 +1,8 @@
-/* Square patches of images as rows: what a patch embedding multiplies. */
+/* Square patches of images as rows, which a patch embedding multiplies. */
 #include "graph/ops/shapes.h"
 
 typedef struct patches {
-  int64_t size; /* of a patch's side */
+  int64_t size; /* pixels of a patch's side */
 } patches;
 
 static ch_status patches_shape(ch_node *node, ch_error *error) {

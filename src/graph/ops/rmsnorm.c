@@ -1,11 +1,11 @@
-/* y = x / sqrt(mean(x^2) + eps) * weight, over whole rows or over each head; one weight for all heads, or a
-   slice of it for each. */
+/* y = x / sqrt(mean(x^2) + eps) * weight, over whole rows or over each head. All heads share the weight, or each
+ * has a slice of it. */
 #include "graph/stream.h"
 #include "graph/ops/shapes.h"
 
 typedef struct rmsnorm {
   double eps;
-  int64_t slices; /* of the weight: group i of a row has slice i % slices */
+  int64_t slices; /* slices of the weight; group i of a row has slice i % slices */
 } rmsnorm;
 
 static int64_t slices(const ch_node *node) {
@@ -32,7 +32,7 @@ static ch_status rmsnorm_shape(ch_node *node, ch_error *error) {
 }
 
 static int64_t rmsnorm_saved(const ch_node *node) {
-  return rmsnorm_groups(node); /* 1/sqrt(...) */
+  return rmsnorm_groups(node); /* 1/sqrt(...) of every group */
 }
 
 static size_t rmsnorm_scratch(const ch_run *run, const ch_node *node, bool backward) {
@@ -58,7 +58,7 @@ static ch_status rmsnorm_backward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* Returns whole groups of all slices, so that the first group gets the first slice. */
+/* Returns columns that begin with a group of the first slice and include all slices. */
 static ch_column_range rmsnorm_stream_needs(const ch_node *node, int i, ch_column_range wanted) {
   (void)i;
   return ch_whole_groups(wanted, node->in[1]->shape[0]);

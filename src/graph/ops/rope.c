@@ -1,4 +1,4 @@
-/* Rotary positions: the table of angles, once per run, and the rotation of heads. */
+/* Rotary positions: the table of angles, computed once per run, and the rotation of heads. */
 #include "graph/ops/append.h"
 
 /* --- table ---------------------------------------------------------------------------------------------- */

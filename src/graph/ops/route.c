@@ -3,8 +3,8 @@
  * The balance loss of a sequence of T tokens is the Switch Transformer's (eqs. 4-6) for `active` choices per
  * token:
  *   coefficient * E * sum over e of f_e P_e,  f_e = choices of e / (T active),  P_e = mean softmax(logits)_e.
- * It is no part of the graph's value: only its gradient is added, times ch_routing.balance_seed. It is
- * computed per sequence, so it does not depend on how many sequences are computed at a time. */
+ * It is not part of the graph's value: only its gradient is added, times ch_routing.balance_seed. It is computed
+ * per sequence, so it does not depend on the number of sequences in a run. */
 #include "graph/ops/shapes.h"
 
 typedef struct route {
@@ -40,13 +40,14 @@ static void add_balance_loss(ch_routing *routing, double term) {
   if (routing->terms) routing->terms[routing->term_count++] = term;
 }
 
-/* Consecutive sequences of which equally many tokens count. */
+/* Consecutive sequences with equal numbers of tokens that are not padding. */
 typedef struct stretch {
   int64_t first, sequences;
-  int64_t text; /* tokens of each that count; padding does not affect the balance */
+  int64_t text; /* tokens of each sequence that are not padding */
 } stretch;
 
-/* pull [sequences, E] = seed * coefficient * E / T * f_e, where T is the number of tokens that count. */
+/* pull [sequences, E] = seed * coefficient * E / T * f_e, where T is the number of tokens that are not
+   padding. */
 static void find_pulls(const ch_run *run, const ch_node *node, stretch of, char *pull) {
   const route *attributes = node->attributes;
   int64_t experts = attributes->rule.experts, active = attributes->rule.active;
@@ -58,8 +59,8 @@ static void find_pulls(const ch_run *run, const ch_node *node, stretch of, char 
                               pull + (size_t)(of.first * experts) * ch_dtype_size(node->dtype));
 }
 
-/* Computes the gradient of `rows` rows from row `first` on. pull: that of their sequence, or of sequences of
-   `length` rows, or NULL. */
+/* Computes the gradient of `rows` rows from row `first` on. `pull` has a row for every `length` of these rows, or
+   is NULL. */
 static void go_back(const ch_run *run, const ch_node *node, int64_t first, int64_t rows, int64_t length,
                     const void *pull, void *pulled, char *dlogits, bool accumulate) {
   const route *attributes = node->attributes;

@@ -1,4 +1,4 @@
-/* Rows by id that the cache has already, for the tokens of this run. */
+/* Rows by id that are already in the cache, for the tokens of this run. */
 #include "graph/ops/append.h"
 
 typedef struct rows_by_id {

@@ -1,4 +1,4 @@
-/* One row of every sequence: the last token, the class token. */
+/* One row of every sequence, such as the last token or the class token. */
 #include "graph/ops/shapes.h"
 
 typedef struct sequence_row {
@@ -17,7 +17,7 @@ static size_t row_bytes(const ch_node *node) {
   return (size_t)ch_node_columns(node) * ch_dtype_size(node->dtype);
 }
 
-/* Returns the offset of the sequence's row in the input. */
+/* Returns the offset of the sequence's row in the input, in bytes. */
 static size_t sequence_row_place_of(const ch_node *node, int64_t sequence) {
   const sequence_row *attributes = node->attributes;
   return (size_t)(sequence * node->graph->length + attributes->row) * row_bytes(node);

@@ -5,7 +5,7 @@
 typedef struct short_conv {
   int64_t taps;
   ch_kept_state kept;
-  int weight, documents; /* inputs; 0: no such input */
+  int weight, documents; /* indices of the inputs, or 0 */
 } short_conv;
 
 static const short_conv *short_conv_attributes_of(const ch_node *node) {

@@ -1,5 +1,5 @@
-/* Heads with their number appended, as a row of the identity: a key that ends in a number for each head then
- * adds head h's to the scores of head h. */
+/* Heads with a row of the identity matrix appended: head h gets row h. If keys end in one number for each head, a
+ * score of head h then includes number h. */
 #include "graph/ops/shapes.h"
 
 static int64_t heads(const ch_node *node) {

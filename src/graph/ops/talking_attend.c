@@ -1,13 +1,13 @@
-/* Attention whose heads talk: mixed at every (query, key) pair, before and after the softmax
+/* Talking-heads attention: heads are mixed at every (query, key) pair, before and after the softmax
  * (tensor/kernels/attention/talking.h). */
 #include "graph/ops/attending.h"
 #include "graph/ops/append.h"
 #include "tensor/tile_producers.h"
 
-/* Inputs: q, keys, values, then those of the rest that there are; 0: no such input. */
+/* Inputs: q, keys, values, then the others that exist. */
 typedef struct talking {
-  ch_attend_spec spec; /* the first member: ch_attend_spec_of */
-  int logit_mix, weight_mix, documents;
+  ch_attend_spec spec;                  /* must be the first member (ch_attend_spec_of) */
+  int logit_mix, weight_mix, documents; /* indices of the inputs, or 0 */
 } talking;
 
 static ch_status check_mix(const ch_node *node, int input, const char *what, int64_t heads, ch_error *error) {
@@ -45,7 +45,7 @@ static int64_t talking_attend_saved(const ch_node *node) {
   return ch_node_rows(node) * attributes->spec.heads; /* log-sum-exp */
 }
 
-/* Fills in sizes, and where keys and values come from: this run, or through the stream from the cache. */
+/* Sets the sizes and the source of keys and values: this run, or the cache through the stream. */
 static ch_status talking_attend_describe(const ch_run *run, const ch_node *node, ch_stream *stream,
                                          ch_attend *args) {
   const ch_attend_spec *spec = &((const talking *)node->attributes)->spec;
@@ -110,7 +110,7 @@ static ch_status talking_attend_backward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* Counts scores and weighted values, and the mixes of every pair. */
+/* Counts the products for scores and for weighted values, and the mixes of every pair. */
 static double talking_attend_flops(const ch_node *node) {
   const talking *attributes = node->attributes;
   const ch_attend_spec *spec = &attributes->spec;

@@ -1,12 +1,12 @@
-/* MPI as a transport of ranks, in a module of its own: only a process that was started as one of several
-   loads it, and with it the MPI library. */
+/* The MPI transport, a module of its own: only a process that was started as one of several loads it and the MPI
+   library. */
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ranks/transport.h"
 
-/* A message of more bytes than an int counts goes in units of this many. */
+/* MPI counts in int. Messages of more than INT32_MAX bytes are counted in units of UNIT bytes. */
 enum { UNIT = 64 };
 
 typedef struct group {
@@ -22,8 +22,8 @@ static void put(uint64_t *handle, MPI_Request request) {
   memcpy(handle, &request, sizeof request);
 }
 
-/* Returns the count and type of `bytes` bytes. Data of more than 2 GiB is a tensor, whose memory is a
-   multiple of UNIT. */
+/* Returns the count of `bytes` bytes, and its type in *type. Data of more than 2 GiB is rounded up to units, which is
+   safe: the memory of such large tensors is a multiple of UNIT. */
 static int count_of(const group *g, size_t bytes, MPI_Datatype *type) {
   bool fits = bytes <= INT32_MAX;
   *type = fits ? MPI_BYTE : g->unit;
@@ -135,7 +135,7 @@ const ch_transport *ch_mpi_open(void **context, int *rank, int *count, const cha
     *reason = "this process has already joined an MPI job";
     return NULL;
   }
-  /* Several threads compute, one calls MPI. */
+  /* Several threads compute, but only one calls MPI. */
   if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) {
     *reason = "MPI does not start";
     return NULL;

@@ -1,5 +1,4 @@
-/* Checks that modules that can be folded into weights are folded: logits are equal, and nothing of the
- * modules is left. */
+/* Checks ch_absorb, which folds modules into weights: logits stay equal, and no such module is left. */
 #include <stdlib.h>
 #include <string.h>
 

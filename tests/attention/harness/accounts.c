@@ -1,5 +1,5 @@
-/* Checks sizes against the definitions' formulas, as declared and as allocated, and models that are written
- * and read back. */
+/* Checks declared and allocated sizes against the definitions' formulas, and models that are written and read
+ * back. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,14 +15,14 @@ static void expect_equal(const specimen *s, const char *what, int64_t value, int
     complain(s, "%s is %lld and should be %lld", what, (long long)value, (long long)expected);
 }
 
-/* Returns how many of these tokens a layer caches: with a window, no more than the window and the sinks. */
+/* Returns the number of tokens that a layer caches: of `tokens`, with a window at most the window and the sinks. */
 static int64_t kept_tokens(const specimen *s, int64_t layer, int64_t tokens) {
   const reference_config *c = &s->definition;
   int64_t most = c->window + c->sinks;
   return c->slides[layer] && most < tokens ? most : tokens;
 }
 
-/* Returns the bytes of so many tokens, part by part: blocks of 32 share 2 bytes. */
+/* Returns the bytes of the states of `tokens` tokens. Blocks of 32 have a scale of 2 bytes. */
 static int64_t bytes_by_parts(const specimen *s, const ch_cache_types *types, int64_t tokens) {
   int64_t bytes = 0;
   ch_layer_parts *parts = calloc((size_t)s->config.num_hidden_layers, sizeof *parts);
@@ -50,14 +50,14 @@ static int64_t bytes_by_parts(const specimen *s, const ch_cache_types *types, in
   return bytes;
 }
 
-/* Returns the bytes of the states of constant size, for any types of the cache. */
+/* Returns the bytes of a sequence's states of constant size, which are F32 in every cache. */
 static int64_t state_bytes(const specimen *s) {
   reference_figures figures;
   reference_count(&s->definition, &figures);
   return figures.state_elements * (int64_t)sizeof(float);
 }
 
-/* Checks that a pass through the cache reports the elements of states and the bytes of everything. */
+/* Checks the elements and bytes that a pass through the cache reports. A token needs `beside` bytes besides states. */
 static void check_reported_cache(const specimen *s, int64_t elements, int64_t beside) {
   ch_model model = {.config = s->config, .params = s->params, .weights = {.tensors = s->narrow}};
   ch_forward_request request = {
@@ -82,9 +82,9 @@ void check_cache_size(laboratory *lab, const specimen *s) {
   reference_figures figures;
   reference_count(&s->definition, &figures);
   expect_equal(s, "width of a token's states", ch_state_elements(&s->config), figures.cache_elements);
-  /* With an embedding gate, the cache also holds the ids of tokens and the moments of the norm. */
-  if (s->config.attention.gate_embedding_dim && ch_any_layer_slides(&s->config))
-    return; /* scalars are in rings too, but not the ids */
+  /* With an embedding gate, the cache also has ids of tokens and moments of the norm. With windows, the moments are in
+     rings but the ids are not, which the formula below does not cover. */
+  if (s->config.attention.gate_embedding_dim && ch_any_layer_slides(&s->config)) return;
   int64_t beside = s->config.attention.gate_embedding_dim ? (int64_t)sizeof(int32_t) : 0;
   beside += reference_uncounted_scalars(&s->definition) * (int64_t)sizeof(float);
   static const ch_cache_types types[] = {{{CH_F32, CH_F32, CH_F32}},

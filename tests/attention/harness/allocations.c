@@ -1,4 +1,4 @@
-/* Checks that, after warming up, neither a training pass nor a decoding step allocates. */
+/* Checks that after the first few, neither training passes nor decoding steps allocate. */
 #include <stdlib.h>
 
 #include "count_allocations.h"

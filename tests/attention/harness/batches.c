@@ -1,6 +1,5 @@
-/* Checks sequences of different lengths in one step, for every mechanism and cache: each gets the logits that
- * it gets alone, bit for bit. Behind an embedding gate they are equal within rounding, because sequences
- * share the products of common ids. */
+/* Checks steps of sequences of different lengths: each sequence has the logits that it has alone, bit for bit. With an
+ * embedding gate they are equal within rounding, because sequences share the products of common ids. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +27,7 @@ static int32_t token_of(const specimen *s, int64_t i, int64_t t) {
   return s->tokens[(7 * i + t) % (s->sequences * s->length)];
 }
 
-/* Returns a length from one token to all but those that are decoded. */
+/* Returns the length of text i before decoding: from one token to all but STEPS. */
 static int64_t length_of(const specimen *s, int64_t i) {
   return 1 + i * (s->length - 1 - STEPS) / (TEXTS - 1);
 }
@@ -79,7 +78,7 @@ static bool same_logits(const specimen *s, const float *got, const float *expect
   return difference <= 1e-5f * largest;
 }
 
-/* Runs one step of the texts in `count` places: the first ones, or those listed. */
+/* Runs one step of texts `text` in `count` sequences of the session: the first ones, or those in `places`. */
 static bool step_together(const specimen *s, ch_session *session, const int32_t *places, const int64_t *text,
                           int64_t count, int64_t step, const float *expected) {
   int32_t tokens[TEXTS];
@@ -109,12 +108,12 @@ static void check_with(const specimen *s, ch_dtype dtype, bool precompute) {
   ch_error error = {0};
   fed = fed && went_well(s, ch_session_fork(session, &fork, &error), &error);
   fed = fed && step_together(s, session, NULL, text, TEXTS, 0, expected);
-  fed = fed && step_together(s, fork, (int32_t[]){2, 0, 3, 1}, (int64_t[]){2, 0, 3, 1}, TEXTS, 0,
-                             expected); /* feeding one must not affect the other */
-  /* The second has ended: the others are fed where they are. */
+  /* The steps of the session must not affect its fork. */
+  fed = fed && step_together(s, fork, (int32_t[]){2, 0, 3, 1}, (int64_t[]){2, 0, 3, 1}, TEXTS, 0, expected);
+  /* Text 1 has ended. The others stay in their places. */
   if (fed) fed = step_together(s, fork, (int32_t[]){3, 0, 2}, (int64_t[]){3, 0, 2}, TEXTS - 1, 1, expected);
   ch_session_free(fork);
-  if (fed) { /* the second has ended, the last moves into its slot */
+  if (fed) { /* text 1 has ended, and text 3 moves into its place */
     text[1] = 3;
     if (went_well(s, ch_session_copy(session, 3, 1, length_of(s, 3) + 1, &error), &error))
       step_together(s, session, NULL, text, TEXTS - 1, 1, expected);

@@ -1,5 +1,5 @@
-/* Checks the forms that models with shared matrices are converted to: without what only training needs, or
- * with dense matrices. Every form computes and decodes what the definition says. */
+/* Checks the forms to which models with shared matrices are converted. Every form must compute and decode the logits of
+ * the definition. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,8 +26,8 @@ static bool has_run(const ch_profile *profile, const char *operation) {
   return false;
 }
 
-/* Feeds half of the tokens at once and the rest one by one. A form for serving must not compose matrices from
-   atoms or factors in a step. */
+/* Feeds half of the tokens at once and the rest one by one. If `written_out`, steps must not compose matrices from
+   atoms or factors. */
 static void check_decoding(const specimen *s, const ch_materialised_model *form, bool written_out) {
   ch_session_options options = {
       .sequences = 1, .context = s->length, .chunk = s->length, .cache = ch_cache_of(CH_F32)};

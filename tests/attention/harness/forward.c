@@ -30,8 +30,8 @@ void check_definition(laboratory *lab, const specimen *s) {
   free(losses);
 }
 
-/* Packs two documents into each sequence, with a different split in each. The second must give the same
-   logits as on its own, because all positions are relative. */
+/* Packs two documents into each sequence, with a different split in each. Each document must have the logits that it
+   has alone. */
 void check_documents(laboratory *lab, const specimen *s) {
   if (s->length < 3) return;
   int64_t rows = s->sequences * s->length, count = rows * s->vocab;

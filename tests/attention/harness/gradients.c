@@ -1,5 +1,4 @@
-/* Checks gradients in double: along a random direction of every tensor they equal central differences of the
- * loss. */
+/* Checks gradients in double: along a random direction of every tensor, they equal central differences of the loss. */
 #include <math.h>
 #include <omp.h>
 #include <stdio.h>
@@ -13,7 +12,7 @@
 /* Gradients of all tensors in one block, in table order. */
 typedef struct gradient_set {
   double *data;
-  void **place; /* [params] */
+  void **place; /* [params] gradient of each tensor in `data` */
   int64_t total;
 } gradient_set;
 
@@ -21,7 +20,7 @@ static gradient_set new_gradients(const specimen *s) {
   gradient_set set = {.place = calloc((unsigned)s->params.count, sizeof *set.place)};
   for (int p = 0; p < s->params.count; p++) set.total += ch_param_count(&s->params.rows[p]);
   set.data = malloc((size_t)set.total * sizeof *set.data);
-  for (int64_t i = 0; i < set.total; i++) set.data[i] = NAN; /* elements that nobody writes are detected */
+  for (int64_t i = 0; i < set.total; i++) set.data[i] = NAN; /* to detect elements that are not written */
   int64_t at = 0;
   for (int p = 0; p < s->params.count; p++) {
     set.place[p] = set.data + at;
@@ -35,12 +34,13 @@ static void free_gradients(gradient_set *set) {
   free(set->place);
 }
 
-/* Returns false for the bias that affects only the choice of experts: no loss is a smooth function of it. */
+/* Returns false for the bias of the choice of experts, of which no loss is a smooth function. */
 static bool has_gradient(const char *name) {
   return !strstr(name, "e_score_correction_bias");
 }
 
-/* Passes over long texts are slow: test only the attention of the first layer. */
+/* Returns true if a tensor is tested. Passes over long texts are slow, so only the attention of the first layer is
+   tested with them. */
 static bool is_tried(const specimen *s, const char *name) {
   return has_gradient(name) && (s->length <= 64 || strstr(name, "layers.0.self_attn.") ||
                                 strstr(name, "layers.0.linear_attn.") || strstr(name, ".dictionary."));
@@ -140,7 +140,7 @@ void check_gradients(laboratory *lab, const specimen *s) {
   if (training && frugal && forward && run(s, training, &kept, false, &loss)) {
     expect_near(s, "loss of a training pass", 1, &loss, &s->loss, s->loss, 1e-9);
     int threads = omp_get_max_threads();
-    omp_set_num_threads(1); /* a great many tiny passes */
+    omp_set_num_threads(1); /* faster for many small passes */
     for (int p = 0; p < s->params.count; p += SANITIZED ? 4 : 1)
       if (is_tried(s, s->params.rows[p].name)) compare_with_differences(s, forward, p, kept.place[p]);
     omp_set_num_threads(threads);

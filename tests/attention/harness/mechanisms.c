@@ -1,4 +1,4 @@
-/* The mechanisms that the tests cover: every file of attention/mechanisms, as CMake found them. */
+/* The list of tested mechanisms, which CMake generates from the files of attention/mechanisms. */
 #include <string.h>
 
 #include "attention/mechanisms/mechanism.h"

@@ -1,5 +1,5 @@
-/* Properties that must hold for every combination. Each function checks one specimen and reports
- * complaints. */
+/* Properties that must hold for every combination. Each function checks one specimen and complains about
+ * violations. */
 #ifndef TESTS_ATTENTION_PROPERTIES_H
 #define TESTS_ATTENTION_PROPERTIES_H
 
@@ -12,7 +12,7 @@ void check_documents(laboratory *lab, const specimen *s);
 /* gradients.c */
 void check_gradients(laboratory *lab, const specimen *s);
 /* decoding.c */
-/* Returns NULL, and complains, if it cannot be created. */
+/* Creates a session. Complains and returns NULL if that fails. */
 ch_session *specimen_session(const specimen *s, int64_t sequences, int64_t chunk, ch_dtype dtype);
 /* Feeds tokens first ... first + count - 1 of sequences b ... b + n - 1 in one pass, and stores their logits
    at their places in `logits` [sequences, length, vocab]. */

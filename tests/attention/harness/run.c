@@ -5,8 +5,7 @@
 
 #include "properties.h"
 
-/* Small models gain nothing from threads and wait for them on a busy machine, so only one in eight uses
-   them. */
+/* Checks all specimens. One in eight uses all threads; on a busy machine, threads only slow small models down. */
 static void for_each(void **state, void (*check)(laboratory *lab, const specimen *s)) {
   laboratory *lab = *state;
   int before = complaints(), threads = omp_get_max_threads();
@@ -98,7 +97,7 @@ static void every_combination_is_there(void **state) {
   assert_int_equal(lab->left_out, 0);
 }
 
-/* cmocka's set-up function has no arguments. */
+/* The list for open_laboratory: cmocka passes no arguments to set-up functions. */
 static const combination_list *list_of_this_program;
 
 static int open_laboratory(void **state) {

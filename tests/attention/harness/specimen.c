@@ -1,4 +1,4 @@
-/* Creates specimens: random weights that leave nothing at its initial value, and the reference's result. */
+/* Creates specimens: random weights, tokens, and the reference's results. */
 #include "specimen.h"
 
 #include <math.h>
@@ -57,8 +57,8 @@ static bool ends_with(const char *name, const char *end) {
   return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-/* Returns a value for a tensor. Its size keeps activations near one, and it is away from the initial value,
-   so that nothing is an identity by accident. */
+/* Returns a random value of a tensor. Its size keeps activations near one, and it differs from the initial value, so
+   that no module is an identity. */
 static double random_value(const ch_param *row, int64_t i, ch_random *random) {
   double normal = ch_random_normal(random);
   if (row->rank == 1) {
@@ -73,8 +73,8 @@ static double random_value(const ch_param *row, int64_t i, ch_random *random) {
     return (i / columns % row->shape[row->rank - 2] == i % columns ? 1 : 0) +
            0.5 * normal / sqrt((double)columns);
   if (strstr(row->name, "embed")) return normal;
-  if (ends_with(row->name, "conv1d.weight")) /* away from zero: what follows is divided by its length */
-    return (1 + 0.4 * normal) / sqrt((double)columns);
+  /* away from zero, because queries and keys are then divided by their lengths */
+  if (ends_with(row->name, "conv1d.weight")) return (1 + 0.4 * normal) / sqrt((double)columns);
   return 1.2 * normal / sqrt((double)columns);
 }
 
@@ -116,7 +116,7 @@ static void fill_tokens(specimen *s) {
   for (int64_t i = 0; i < count; i++) s->targets[i] = (i + 1) % s->length ? s->tokens[i + 1] : -1;
 }
 
-/* Checks that as many parameters are declared as the definition has. Everything else depends on it. */
+/* Fails if the number of declared parameters is not that of the definition. */
 static ch_status check_declared(const specimen *s, ch_error *error) {
   reference_figures figures;
   reference_count(&s->definition, &figures);
@@ -131,7 +131,7 @@ static int by_name(const void *a, const void *b) {
   return strcmp(((const ch_known_shape *)a)->name, ((const ch_known_shape *)b)->name);
 }
 
-/* Declares a model with the shapes that a checkpoint would have. */
+/* Declares a model. The combination's stored sizes are passed as shapes of a checkpoint. */
 static ch_status declare(const combination *from, specimen *s, ch_error *error) {
   enum { MOST_STORED = 32 };
   static const char *const formats[] = {"model.layers.%d.self_attn.%s.residual.a.weight",

@@ -1,6 +1,6 @@
-/* Checks caches of 16 bits and block-quantised ones against the definition, in two halves. Every stored state
- * must be the value of its format that is nearest to the state in the definition; near a tie it may be either
- * neighbour. The logits must be those that the definition computes from the stored states. */
+/* Checks 16-bit and block-quantised caches against the definition. Every stored state must be the value of its format
+ * that is nearest to the state of the definition; near a tie, both neighbours are allowed. The logits must be those
+ * that the definition computes from the stored states. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,10 +13,10 @@
 
 enum { BLOCK = 32 };
 
-/* The tolerance of single precision, relative to the largest of a token's states. */
+/* The error of F32, relative to the largest of a token's states. */
 static const double noise = 2e-5;
 
-/* --- the formats, written a second time --------------------------------------------------------------------- */
+/* --- formats ------------------------------------------------------------------------------------------------ */
 
 static double from_f16(const unsigned char *bytes) {
   unsigned bits = bytes[0] | (unsigned)bytes[1] << 8, exponent = bits >> 10 & 31;
@@ -38,16 +38,16 @@ static double step_near(double x, int mantissa, int least) {
   return ldexp(1, (exponent < least ? least : exponent) - mantissa);
 }
 
-/* Returns the distance of x from the nearest of scale * (low ... high). */
+/* Returns the distance from x to the nearest of scale * (low ... high). */
 static double off_steps(double x, double scale, double low, double high) {
   double q = scale == 0 ? 0 : fmin(fmax(nearbyint(x / scale), low), high);
   return fabs(scale * q - x);
 }
 
-/* --- one token's part --------------------------------------------------------------------------------------- */
+/* --- one part of a token's states --------------------------------------------------------------------------- */
 
-/* Reads the stored values into x [width]. Returns true if each is as near to the old x as the format
-   allows. */
+/* Replaces x [width] by the stored values. Returns true if they are as near to x as the format allows. `open` is the
+   error of x. */
 static bool read_floats(const unsigned char *stored, ch_dtype dtype, double *x, int64_t width, double open) {
   bool near = true;
   for (int64_t i = 0; i < width; i++) {
@@ -59,7 +59,7 @@ static bool read_floats(const unsigned char *stored, ch_dtype dtype, double *x, 
   return near;
 }
 
-/* Returns the squared error of ggml's method: the value of largest magnitude becomes -8. */
+/* Returns the squared error of ggml's method, which stores the value of largest magnitude as -8. */
 static double squares_of_fours(const double *x, int64_t count) {
   double extreme = 0, sum = 0;
   for (int64_t i = 0; i < count; i++)
@@ -84,7 +84,7 @@ static bool read_block(const unsigned char *stored, ch_dtype dtype, double *x, i
     squares += off * off;
     x[i] = value;
   }
-  /* The scale is rounded to F16 after it was chosen. */
+  /* The tolerance covers the rounding of the scale to F16. */
   if (!eight) near = near && squares <= 1.02 * allowed + 1e-3 * most * most;
   return near;
 }
@@ -99,13 +99,13 @@ static bool read_token(const unsigned char *stored, ch_dtype dtype, double *x, i
   return near;
 }
 
-/* --- a model's ---------------------------------------------------------------------------------------------- */
+/* --- all states of a model ---------------------------------------------------------------------------------- */
 
 typedef struct kept {
   const specimen *specimen;
   const ch_cache *cache;
   ch_layer_parts *parts; /* [layers] */
-  int64_t wrong, all;    /* tokens' parts */
+  int64_t wrong, all;    /* parts of tokens' states: wrong ones, and all */
 } kept;
 
 static void keep(void *context, int64_t sequence, int layer, const char *part, double *x, int64_t length,
@@ -153,8 +153,8 @@ static void check_against_stored(const specimen *s, const ch_session *session, c
 void check_stored_states(laboratory *lab, const specimen *s) {
   (void)lab;
   if (ch_linear_layers(&s->config) == s->config.num_hidden_layers) return; /* all states are F32 */
-  if (ch_any_layer_slides(&s->config) && ch_window_and_sinks(&s->config) < s->length)
-    return; /* the first tokens are no longer there to compare */
+  /* in rings, the first tokens have been overwritten */
+  if (ch_any_layer_slides(&s->config) && ch_window_and_sinks(&s->config) < s->length) return;
   static const ch_dtype dtypes[] = {CH_BF16, CH_F16, CH_Q8_0, CH_Q4_0};
   double *logits = malloc((size_t)(s->sequences * s->length * s->vocab) * sizeof *logits);
   for (int i = 0; i < 4; i++) {

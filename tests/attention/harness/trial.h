@@ -1,4 +1,4 @@
-/* Two models that should compute the same, with logits and gradients to compare. */
+/* Models in double whose logits and gradients tests compare with each other. */
 #ifndef TESTS_ATTENTION_TRIAL_H
 #define TESTS_ATTENTION_TRIAL_H
 
@@ -51,7 +51,7 @@ static inline const double *gradient(const trial *t, const char *name) {
   return t->gradients[find(t, name)];
 }
 
-/* Returns "...{layer}.self_attn.{rest}" in one of a few static buffers. */
+/* Returns "model.layers.{layer}.self_attn.{projection}.{rest}" in one of four static buffers. */
 static inline const char *in_layer(int layer, const char *projection, const char *rest) {
   static char names[4][128];
   static int next;
@@ -96,7 +96,7 @@ static inline void assert_same_logits(const trial *a, const trial *b) {
   assert_same("logits", a->logits, b->logits, a->s.sequences * a->s.length * a->s.vocab);
 }
 
-/* Compares the tensors that both models have. Their names alone decide their random values. */
+/* Compares the gradients of tensors that both models have. Tensors with one name have equal values. */
 static inline void assert_same_gradients(const trial *a, const trial *b) {
   int common = 0;
   for (int p = 0; p < a->s.params.count; p++) {

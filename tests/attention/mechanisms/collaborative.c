@@ -1,11 +1,11 @@
-/* Collaborative heads (field section 6): the definition. Combinations: content biases, knocking of values,
- * every position, odd shapes. */
+/* Collaborative heads (field section 6): the definition, and combinations of content biases, knocking of values, all
+ * positions and odd shapes. */
 #include <math.h>
 #include <string.h>
 
 #include "mechanism.h"
 
-/* Returns the key and, after it, what every head adds to its scores: [length][D~ + H], or [length][D~]. */
+/* Returns the keys [length][D~], or with content biases, keys and the biases of all heads [length][D~ + H]. */
 static double *keys_of(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   int64_t shared = c->shared_qk, d = c->head_dim, width = shared + (c->content_bias ? c->heads : 0);
@@ -49,7 +49,7 @@ static double *attention(reference_run *run, const double *x) {
     for (int64_t h = 0; h < c->heads; h++) {
       memset(query, 0, (size_t)width * sizeof *query);
       memcpy(query, q + (t * c->heads + h) * shared, (size_t)shared * sizeof *query);
-      if (c->content_bias) query[shared + h] = 1; /* u_h . x_j follows the key */
+      if (c->content_bias) query[shared + h] = 1; /* adds the head's bias u_h . x_j */
       reference_scores(run, h, t, query, k, width, width, 1 / sqrt((double)d), scores);
       double factor = reference_sink_factor(run, h, reference_softmax(run, t, scores));
       reference_gather(run, t, scores, factor, v + h * c->groups / c->heads * d, c->groups * d, d,

@@ -1,5 +1,5 @@
-/* Differential attention (1.6): the definition. Combinations: both lambdas, with and without its norm,
- * grouped pairs, mixed heads, knocking, positions. */
+/* Differential attention (1.6): the definition, and combinations of both lambdas, the head norm, grouped pairs, mixed
+ * heads, knocking and positions. */
 #include <math.h>
 
 #include "mechanism.h"
@@ -35,7 +35,7 @@ static double *attention(reference_run *run, const double *x) {
   double *weights = reference_zeros(run, run->length);
   for (int64_t t = 0; t < run->length; t++)
     for (int64_t p = 0; p < pairs; p++) {
-      int64_t pair = p * c->groups / c->heads; /* of key-value heads */
+      int64_t pair = p * c->groups / c->heads; /* pair of key-value heads */
       for (int64_t side = 0; side < 2; side++) {
         int64_t head = 2 * p + side;
         reference_scores(run, head, t, q + (t * c->heads + head) * d, k + (2 * pair + side) * d,

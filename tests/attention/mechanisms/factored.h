@@ -1,15 +1,15 @@
-/* The factorised query that mfa and mfa_kr share, and its combinations. */
+/* The factorised query of mfa and mfa_kr, and its combinations. */
 #ifndef TESTS_ATTENTION_FACTORED_H
 #define TESTS_ATTENTION_FACTORED_H
 
 #include "mechanism.h"
 
-/* Sets the width of S_q to that of a head if the config does not say it. */
+/* Sets the width of S_q to head_dim if the config does not have it. */
 static void complete_factored_query(reference_config *c) {
   if (c->q_rank == 0) c->q_rank = c->head_dim;
 }
 
-/* Returns Q_h S_q x [length][heads][C], finished. */
+/* Returns Q_h S_q x [length][heads][C], knocked, normed and rotated. */
 static double *factored_queries(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   int64_t dim = c->head_dim, q_rank = c->q_rank;

@@ -1,11 +1,10 @@
-/* Gated attention: the definition. Combinations: norms, knocking, mixed heads, every position, biases, odd
+/* Gated attention: the definition, and combinations of norms, knocking, mixed heads, all positions, biases and odd
  * shapes. */
 #include <math.h>
 
 #include "mechanism.h"
 
-/* Computes section 1.1's attention and multiplies each of its H d numbers by a sigmoid of the layer's
-   input. */
+/* Computes grouped-query attention (1.1), and multiplies each of its H d numbers by a sigmoid of a projection of x. */
 static double *attention(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   int64_t d = c->head_dim, width = c->heads * d;

@@ -1,5 +1,5 @@
-/* Grouped latent attention (field section 3). Combinations: groups of latents, scales, knocking, every
- * position, odd shapes. */
+/* Grouped latent attention (field section 3): combinations of groups of latents, scales, knocking, all positions and
+ * odd shapes. */
 #include "grouped_latents.h"
 
 static void complete(reference_config *c) {
@@ -10,7 +10,7 @@ static void complete(reference_config *c) {
 
 #define DIMS "'kv_lora_rank': 8, 'qk_nope_head_dim': 6, 'qk_rope_head_dim': 4, 'v_head_dim': 5"
 #define WIDE "'kv_lora_rank': 40, 'qk_nope_head_dim': 24, 'qk_rope_head_dim': 8, 'v_head_dim': 18"
-/* Latents of whole tiles, which attention reads in place. */
+/* Latents that fill whole tiles, so that attention reads them in place. */
 #define TILES "'kv_lora_rank': 64, 'qk_nope_head_dim': 10, 'qk_rope_head_dim': 8, 'v_head_dim': 12"
 #define KNOCKED "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}"
 

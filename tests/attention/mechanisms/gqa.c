@@ -1,4 +1,4 @@
-/* Grouped-query attention (1.1): the definition. Combinations: knocking, norms, every position, odd
+/* Grouped-query attention (1.1): the definition, and combinations of knocking, norms, all positions and odd
  * shapes. */
 #include <stdio.h>
 
@@ -99,8 +99,8 @@ static void add_knocking(combination_list *list) {
       crossing sizes[1];
       cross((const char *const[]){"'num_key_value_heads': 2, 'head_dim': 6", 0},
             (const char *const[]){*position, 0}, sizes, 1);
-      if (i % 3 != 0 && **position && position != positions + 1 + i % 2)
-        continue; /* one of the two will do */
+      /* all positions for one entry in three, else RoPE and one other position */
+      if (i % 3 != 0 && **position && position != positions + 1 + i % 2) continue;
       add_combination(list, sizes[0].text, "gqa", attention[i].text);
     }
 }
@@ -138,7 +138,7 @@ static void add_shapes(combination_list *list) {
                   "gqa", everything);
 }
 
-/* Adds further variants that families of other programs have. */
+/* Adds variants of families from other programs. */
 static void add_families(combination_list *list) {
   static const struct {
     const char *shape, *attention;
@@ -186,7 +186,7 @@ static void add_networks(combination_list *list) {
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) add_combination(list, shapes[i], "gqa", "");
 }
 
-/* Adds contexts without their part along a token's own value, with mixed and knocked values. */
+/* Adds exclusive attention, also with mixed and knocked values. */
 static void add_exclusive(combination_list *list) {
   static const char *const modules[] = {"'exclusive': true",
                                         "'exclusive': true, 'qk_norm': true",

@@ -7,7 +7,7 @@
 
 #include "mechanism.h"
 
-/* Returns columns first ... first + width - 1 of the rows of `all`. */
+/* Returns columns first ... first + width - 1 of x [rows][all]. */
 static inline double *columns_of(reference_run *run, const double *x, int64_t rows, int64_t all,
                                  int64_t first, int64_t width) {
   double *y = reference_zeros(run, rows * width);
@@ -35,7 +35,7 @@ static inline double *grouped_queries(reference_run *run, const double *x) {
   return q;
 }
 
-/* Returns the latents [length][m][w] as the cache stores them, followed by the rotated key [length][r]. */
+/* Returns the latents [length][m][w] and, in *rotary, the rotated key [length][r], both as the cache stores them. */
 static inline double *grouped_states(reference_run *run, const double *x, double **rotary) {
   const reference_config *c = run->config;
   int64_t w = c->latent / c->latent_heads, r = c->rotary, all = c->latent + r;

@@ -1,5 +1,5 @@
-/* Grouped-tied attention (1.2): t_g is the value, and its first half is the first half of the key.
- * Combinations: mixed and knocked heads, every position, odd shapes. */
+/* Grouped-tied attention (1.2): the definition, and combinations of mixed and knocked heads, all positions and odd
+ * shapes. t_g is the value, and its first half is the first half of the key. */
 #include <math.h>
 
 #include "mechanism.h"
@@ -19,7 +19,7 @@ static double *attention(reference_run *run, const double *x) {
       for (int64_t i = 0; i < d; i++)
         k[(t * c->groups + g) * d + i] =
             i < half ? tied[(t * c->groups + g) * d + i] : rotary[t * half + i - half];
-  if (c->qk_norm) { /* whole keys, before RoPE */
+  if (c->qk_norm) { /* normalises whole keys before RoPE */
     reference_qk_norm(run, 'k', k, c->groups, d);
     reference_rope(run, k, c->groups, d, half);
   }

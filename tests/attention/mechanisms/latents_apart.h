@@ -1,5 +1,4 @@
-/* Latent attention with separate latents for keys and for values, or with a latent for only one of them.
- * mla.c uses it if the configuration says so. */
+/* mla with separate latents for keys and for values, or with a latent for only one of them. */
 #ifndef TESTS_ATTENTION_LATENTS_APART_H
 #define TESTS_ATTENTION_LATENTS_APART_H
 
@@ -23,7 +22,8 @@ static void part_rows(const reference_run *run, double *joined, double *a, int64
   }
 }
 
-/* Returns the keys without rotation [length][heads][n], and the rotated key of all heads [length][r]. */
+/* Sets run->group_keys, the keys without rotation [length][heads][n], and run->group_rotary, the rotary key
+   [length][r] of all heads. */
 static void keys_apart(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   int64_t r = c->rotary, all = c->heads * c->nope, width = c->key_latent ? c->key_latent : all;
@@ -39,7 +39,7 @@ static void keys_apart(reference_run *run, const double *x) {
         reference_knocked(run, 'k', reference_project(run, "k_proj", x, c->hidden, all), c->heads, c->nope);
     rotary = reference_project(run, "k_rope_proj", x, c->hidden, r);
   }
-  if (!c->qk_norm) reference_rope(run, rotary, 1, r, r); /* else whole keys are normed first */
+  if (!c->qk_norm) reference_rope(run, rotary, 1, r, r); /* else whole_keys rotates after its norm */
   double *kept = reference_zeros(run, run->length * (width + r));
   part_rows(run, kept, written, width, rotary, r, false);
   reference_append(run, c->key_latent ? "k_latent" : "k", kept, width + r);
@@ -51,7 +51,7 @@ static void keys_apart(reference_run *run, const double *x) {
                                         c->heads, c->nope);
 }
 
-/* Returns the values [length][heads][v]. */
+/* Sets run->group_values, the values [length][heads][v]. */
 static void values_apart(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   int64_t all = c->heads * c->values, width = c->value_latent;
@@ -69,7 +69,7 @@ static void values_apart(reference_run *run, const double *x) {
                                         c->heads, c->values);
 }
 
-/* Lists the projections of a layer that leads its group. */
+/* Lists the projections of keys and values of the first layer of a group. */
 static int projections_apart(const reference_config *c, projection_shape *shapes) {
   int64_t D = c->hidden, keys = c->heads * c->nope, values = c->heads * c->values;
   int n = 0;

@@ -1,4 +1,4 @@
-/* Multi-matrix Factorization Attention (1.4): the definition. Combinations: query widths, norms, knocking,
+/* Multi-matrix Factorization Attention (1.4): the definition, and combinations of query widths, norms, knocking and
  * positions. */
 #include <math.h>
 

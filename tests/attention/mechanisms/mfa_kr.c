@@ -1,10 +1,10 @@
-/* MFA with key reuse (1.5): the definition. Combinations: query widths, norms, knocking, positions. */
+/* MFA with key reuse (1.5): the definition, and combinations of query widths, norms, knocking and positions. */
 #include <math.h>
 #include <string.h>
 
 #include "factored.h"
 
-/* Returns v = k + alpha * (N k), or a part of that, with the key as projected: [length][C]. */
+/* Returns v = k + alpha * (N k) [length][C], of which configurations may omit parts. k is the projected key. */
 static double *reused_values(reference_run *run, const double *k, int64_t dim) {
   const reference_config *c = run->config;
   if (!c->reuse_projects)
@@ -62,7 +62,7 @@ static const tried long_texts[] = {
 static const tried learns[] = {{"'qk_norm': true, 'knocking': {'type': 'mlp', 'on': ['k']}", ""}, {0}};
 
 static void combinations(combination_list *list) {
-  /* The value has its own transform already. */
+  /* There is no knocking of values, which have their own transform. */
   static const char *const knocking[] = {"", "'knocking': {'type': 'linear', 'on': ['q', 'k']}",
                                          "'knocking': {'type': 'mlp', 'on': ['k']}",
                                          "'knocking': {'type': 'gate', 'on': ['q', 'k']}", NULL};

@@ -1,13 +1,13 @@
-/* Latent attention (1.3) and its embedding gate (2.5): the definition. Combinations: queries of both kinds,
- * knocking, layer groups, positions, odd shapes. */
+/* Latent attention (1.3) and its embedding gate (2.5): the definition, and combinations of dense and latent queries,
+ * knocking, layer groups, positions and odd shapes. */
 #include <math.h>
 #include <string.h>
 
 #include "latents_apart.h"
 #include "mechanism.h"
 
-/* Returns the queries [length][heads][n + r]: the n non-rotary dims are knocked, all are normed, and the
-   other r are rotated. */
+/* Returns the queries [length][heads][n + r]. The first n dims are knocked, all are normed, and the last r are
+   rotated. */
 static double *latent_queries(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   int64_t n = c->nope, dim = c->nope + c->rotary, width = c->heads * dim;
@@ -31,7 +31,7 @@ static double *latent_queries(reference_run *run, const double *x) {
   return q;
 }
 
-/* Applies EG-MLA eqs. 1-14 up to the norm: the token's embedding gates kv [length][heads * (n + v)]. */
+/* Applies EG-MLA eqs. 1-14 up to the norm: gates kv [length][heads * (n + v)] by the tokens' embeddings. */
 static void embedding_gate(reference_run *run, double *kv) {
   const reference_config *c = run->config;
   if (c->gate_dim == 0) return;
@@ -56,7 +56,7 @@ static void part_heads(const reference_run *run, double *joined, double *a, int6
   }
 }
 
-/* Returns (k, v) of all heads, expanded from the latent, knocked and gated: [length][heads][n + v]. */
+/* Returns keys and values of all heads, expanded from the latent, knocked and gated: [length][heads][n + v]. */
 static double *expanded(reference_run *run, const double *latent) {
   const reference_config *c = run->config;
   int64_t n = c->nope, v = c->values;
@@ -71,8 +71,8 @@ static double *expanded(reference_run *run, const double *latent) {
   return kv;
 }
 
-/* Returns the keys [length][heads][n + r]: their own dims and those that all heads share. If there is a norm,
-   the whole key is normed and rotated. */
+/* Returns the keys [length][heads][n + r]: dims of each head, then the rotary key of all heads. With a QK norm, whole
+   keys are normed, then rotated. */
 static double *whole_keys(reference_run *run, const double *plain, const double *rotary) {
   const reference_config *c = run->config;
   int64_t n = c->nope, r = c->rotary, dim = n + r;
@@ -89,7 +89,7 @@ static double *whole_keys(reference_run *run, const double *plain, const double 
   return k;
 }
 
-/* Returns the latents and the rotary key, side by side in the cache, that the layers of a group share. */
+/* Sets the latents and the rotary key of a group of layers. The cache stores each latent with its rotary key. */
 static void latent_states(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   int64_t length = run->length, r = c->rotary;
@@ -98,7 +98,7 @@ static void latent_states(reference_run *run, const double *x) {
   part_heads(run, both, latent, c->latent, rotary, r, 1, false);
   reference_rmsnorm(latent, length, c->latent,
                     reference_vector(run, "self_attn.kv_a_layernorm.weight", c->latent), c->eps);
-  if (!c->qk_norm) reference_rope(run, rotary, 1, r, r); /* else whole keys are normed first */
+  if (!c->qk_norm) reference_rope(run, rotary, 1, r, r); /* else whole_keys rotates after its norm */
   run->group_exact = reference_zeros(run, length * c->latent);
   memcpy(run->group_exact, latent, (size_t)(length * c->latent) * sizeof *latent);
   part_heads(run, both, latent, c->latent, rotary, r, 1, true);
@@ -108,8 +108,8 @@ static void latent_states(reference_run *run, const double *x) {
   run->group_rotary = rotary;
 }
 
-/* Computes keys and values by the layer's own matrices, with what follows kv_b_proj: knocking and gate. The
-   gate's norm has the moments of the latent before the cache. */
+/* Computes keys and values by the layer's kv_b_proj, knocking and gate. The gate's norm has the moments of values from
+   the latent before the cache rounded it. */
 static void latent_keys_values(reference_run *run) {
   const reference_config *c = run->config;
   int64_t length = run->length, n = c->nope, v = c->values, width = c->heads * (n + v);
@@ -199,7 +199,7 @@ static const tried with_experts[] = {
 };
 
 #define WIDE "'kv_lora_rank': 20, 'qk_nope_head_dim': 24, 'qk_rope_head_dim': 8, 'v_head_dim': 18"
-/* Latents wide enough for many queries to read keys and values instead of latents. */
+/* Latents so wide that passes with many queries expand keys and values. */
 #define RICH "'kv_lora_rank': 40, 'qk_nope_head_dim': 10, 'qk_rope_head_dim': 8, 'v_head_dim': 12"
 #define KNOCKED "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}"
 
@@ -259,7 +259,7 @@ static void combinations(combination_list *list) {
     for (const char *const *size = sizes; *size; size++)
       if (i < 5 || size == sizes + i % 4) add_combination(list, *size, "mla", attention[i].text);
 
-  /* Latents of keys and values apart; more of them in test_combinations_mla_apart.c. */
+  /* Separate latents of keys and values. test_combinations_mla_apart.c has more of them. */
   static const char apart[] =
       "'qk_nope_head_dim': 6, 'qk_rope_head_dim': 4, 'v_head_dim': 5, 'v_lora_rank': 7";
   crossing both[2];
@@ -267,7 +267,7 @@ static void combinations(combination_list *list) {
       cross((const char *const[]){apart, NULL}, (const char *const[]){"", "'k_lora_rank': 9", NULL}, both, 2);
   for (int i = 0; i < count; i++) add_combination(list, "", "mla", both[i].text);
 
-  /* Layers that share their latent, the last group short. */
+  /* Groups of layers with one latent. The last group is shorter. */
   static const char *const groups[] = {DIMS ", 'layer_group_size': 2",
                                        DIMS ", 'layer_group_size': 2, 'q_lora_rank': 9",
                                        DIMS ", 'layer_group_size': 3, 'head_norm': true", NULL};
@@ -275,7 +275,7 @@ static void combinations(combination_list *list) {
   for (int i = 0; i < count; i++) add_combination(list, "'num_hidden_layers': 3", "mla", attention[i].text);
   add_combination(list, "'num_hidden_layers': 5, 'position': 'alibi'", "mla", DIMS ", 'layer_group_size': 2");
 
-  /* A map for each head: folded into the query and behind the sum of latents; behind a group's leader. */
+  /* Knocking with a map for each head, also in groups of layers. */
   static const char *const own[] = {DIMS ", " OWN, DIMS ", 'head_norm': true, 'q_lora_rank': 9, " OWN,
                                     DIMS ", 'layer_group_size': 2, " OWN, NULL};
   for (int i = 0; own[i]; i++)
@@ -283,7 +283,7 @@ static void combinations(combination_list *list) {
       if (i == 0 || size == sizes + i) add_combination(list, *size, "mla", own[i]);
   add_combination(list, "", "mla", DIMS ", 'gate_embedding_dim': 3, " OWN);
 
-  /* Whole keys normed: latents are expanded on read. */
+  /* The QK norm of whole keys, for which latents are expanded. */
   static const char *const normed[] = {
       DIMS ", 'qk_norm': true",
       DIMS ", 'qk_norm': true, 'q_lora_rank': 9, 'knocking': {'type': 'linear', 'on': "
@@ -294,14 +294,14 @@ static void combinations(combination_list *list) {
     for (const char *const *size = sizes; *size; size++) add_combination(list, *size, "mla", normed[i]);
   add_combination_of(list, 3, 7, "'num_attention_heads': 3, 'num_hidden_layers': 3", "mla", normed[2]);
   add_combination_of(list, 3, 1, "", "mla", normed[0]);
-  /* Layers that share the latent alone. */
+  /* Groups of layers that share only the latent. */
   static const char *const latents[] = {DIMS LATENT_OF(2), DIMS LATENT_OF(2) ", 'q_lora_rank': 9",
                                         DIMS LATENT_OF(3) ", 'head_norm': true", NULL};
   count = cross(latents, knocking, attention, 15);
   for (int i = 0; i < count; i++) add_combination(list, "'num_hidden_layers': 3", "mla", attention[i].text);
   add_combination(list, "'num_hidden_layers': 5, 'position': 'alibi'", "mla", DIMS LATENT_OF(2));
   add_combination(list, "'num_hidden_layers': 3, 'rope_interleaved': true", "mla", DIMS LATENT_OF(3));
-  /* Sinks are each layer's own. */
+  /* Sink logits, which each layer has for itself. */
   add_combination(list, "'num_hidden_layers': 3", "mla", DIMS ", 'sink_logits': true, 'layer_group_size': 3");
   add_combination(list, "'num_hidden_layers': 3, 'sliding_window': 3, 'attention_sinks': 1", "mla",
                   DIMS LATENT_OF(2) ", 'sink_logits': true");

@@ -1,5 +1,5 @@
-/* Multi-head low-rank attention (field section 5). Combinations: branches, scales, knocking, every position,
- * odd shapes. */
+/* Multi-head low-rank attention (field section 5): combinations of branches, scales, knocking, all positions and odd
+ * shapes. */
 #include "grouped_latents.h"
 
 static void complete(reference_config *c) {

@@ -1,5 +1,5 @@
-/* Mixture-of-Head (field section 7): the definition. Combinations: shared and chosen heads, modules, every
- * position, odd shapes. */
+/* Mixture-of-Head (field section 7): the definition, and combinations of shared and chosen heads, modules, all
+ * positions and odd shapes. */
 #include <math.h>
 
 #include "mechanism.h"
@@ -16,7 +16,7 @@ static double *softmax_of(reference_run *run, const char *name, const double *x,
   return y;
 }
 
-/* Sets all but the k largest to 0, and multiplies these by k over their sum. */
+/* Multiplies the k largest values by k over their sum, and sets the others to 0. */
 static void keep_largest(double *p, int64_t n, int64_t k) {
   bool kept[64] = {false};
   double sum = 0;

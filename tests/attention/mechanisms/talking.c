@@ -1,11 +1,10 @@
-/* Talking heads (1.7): the definition. Combinations: either mix alone and both, norms, knocking, positions,
- * odd shapes. */
+/* Talking heads (1.7): the definition, and combinations of one mix or both, norms, knocking, positions and odd
+ * shapes. */
 #include <math.h>
 
 #include "mechanism.h"
 
-/* Computes mixed[h][j] = sum_i mix[h, i] rows[i][j] for the keys j that query t sees; rows
-   [heads][length]. */
+/* Returns mixed[h][j] = sum_i mix[h, i] rows[i][j] for the keys j that query t sees. rows is [heads][length]. */
 static double *mix_rows(reference_run *run, const char *name, bool on, double *rows, int64_t t) {
   if (!on) return rows;
   int64_t heads = run->config->heads, length = run->length;

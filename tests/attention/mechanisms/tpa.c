@@ -1,12 +1,11 @@
-/* Tensor product attention (field section 4): the definition. Combinations: ranks, fixed factors, every
- * position, odd shapes. */
+/* Tensor product attention (field section 4): the definition, and combinations of ranks, fixed factors, all positions
+ * and odd shapes. */
 #include <math.h>
 #include <stdio.h>
 
 #include "mechanism.h"
 
-/* Returns one factor over heads: [length][heads][rank], or a parameter if it is fixed and equal for all
-   tokens. */
+/* Returns one factor over heads [length][heads][rank]. A fixed factor is a parameter, equal for all tokens. */
 static double *over_heads(reference_run *run, char which, int64_t rank, const double *x) {
   const reference_config *c = run->config;
   char name[40];
@@ -22,7 +21,7 @@ static double *over_heads(reference_run *run, char which, int64_t rank, const do
   return a;
 }
 
-/* Returns the heads [length][heads][d] of 'q', 'k' or 'v'. With `kept`, the factors pass through the
+/* Returns the heads [length][heads][d] of 'q', 'k' or 'v'. With `kept`, the factors pass through the simulated
    cache. */
 static double *heads_of(reference_run *run, char which, int64_t rank, const double *x, bool kept) {
   const reference_config *c = run->config;

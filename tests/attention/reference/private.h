@@ -1,4 +1,4 @@
-/* Shared by the files of the reference: the sequence in progress, its weights, and small linear algebra. */
+/* Declarations for the files of the reference: the sequence in progress, its weights, and small linear algebra. */
 #ifndef TESTS_ATTENTION_REFERENCE_PRIVATE_H
 #define TESTS_ATTENTION_REFERENCE_PRIVATE_H
 
@@ -10,14 +10,14 @@
 typedef struct reference_run {
   const reference_config *config;
   reference_weights *weights;
-  ch_arena *arena; /* everything lives as long as the pass */
+  ch_arena *arena; /* memory of the pass */
   int64_t sequence, length;
   const int32_t *tokens; /* [length] */
   const int32_t *start;  /* [length] first position seen, or NULL */
   int layer;
-  /* mla: what the first layer of a group leaves to the others: latents [length][c] as they are cached and before that,
-     [length][r], and with the matrices shared too [length][heads][n + r], [length][heads][v] */
   double *kept_keys, *kept_values; /* [length][groups][d] of the first layer of a kv_layer_group */
+  /* mla, of the first layer of a group: latents [length][c] from the cache, and before they were cached; rotated key
+     [length][r]; keys [length][heads][n + r] and values [length][heads][v] */
   double *group_latent, *group_exact, *group_rotary, *group_keys, *group_values;
 } reference_run;
 
@@ -30,7 +30,7 @@ const double *reference_matrices(reference_run *run, const char *name, int64_t c
                                  int64_t columns);
 const double *reference_vector(reference_run *run, const char *name, int64_t n);
 bool reference_has(reference_run *run, const char *name);
-/* Returns weights by their full name; atoms are [rows, columns, depth]. */
+/* Return weights by their full name: [rows, columns, depth]; and [rows, columns] or [rows], by `rank`. */
 const double *reference_atoms(reference_run *run, const char *name, int64_t rows, int64_t columns,
                               int64_t depth);
 const double *reference_model_tensor(reference_run *run, const char *name, int rank, int64_t rows,
@@ -49,47 +49,47 @@ void reference_layernorm(double *x, int64_t count, int64_t n, const double *weig
 /* Applies LayerNorm to x with the mean and variance of the vectors `of`. */
 void reference_layernorm_of(const double *of, double *x, int64_t count, int64_t n, const double *weight,
                             const double *bias, double eps);
-/* Rotates the last `rotary` of every head's `dim` numbers by the token's position, in place; x [length][heads][dim].
-   Nothing without RoPE. */
+/* Rotates the last `rotary` of every head's `dim` numbers, or the first ones if rotary_share is below 1, by the token's
+   position, in place. x is [length][heads][dim]. Does nothing without RoPE. */
 void reference_rope(reference_run *run, double *x, int64_t heads, int64_t dim, int64_t rotary);
 double reference_sigmoid(double x);
 
 /* --- sharing.c --- */
 
-/* Returns the matrix [out, in] of the projection "self_attn.{name}": its own, or composed from what layers
-   share. */
+/* Returns the matrix [out, in] of the projection "self_attn.{name}", which may be composed from shared parts. */
 const double *reference_projection(reference_run *run, const char *name, int64_t out, int64_t in);
-/* Return the parameters of attention that sharing saves (negative) or adds, and the stored numbers that do
-   not count as parameters. */
+/* Return the parameters of attention that sharing adds (negative: saves), and the stored numbers that do not count as
+   parameters. */
 int64_t reference_shared_parameters(const reference_config *config);
 int64_t reference_uncounted_parameters(const reference_config *config);
 
-/* --- heads.c: what is appended to the cache --- */
+/* --- heads.c: the simulated cache --- */
 
-/* Replaces part `part` of the states, x [length][width], by what the cache stores of it. */
+/* Appends part `part` of the states, x [length][width], to the simulated cache, and replaces x by the stored
+   values. */
 void reference_append(reference_run *run, const char *part, double *x, int64_t width);
 
 /* --- modules.c --- */
 
-/* Passes x [length][heads][dim] through "self_attn.{which}_knock" if the config has knocking on `which` ('q',
-   'k', 'v'). */
+/* Passes x [length][heads][dim] through "self_attn.{which}_knock" if the config has knocking on `which`: 'q', 'k' or
+   'v'. */
 double *reference_knocked(reference_run *run, char which, double *x, int64_t heads, int64_t dim);
-/* Returns the number of components from which the config mixes `which` in this layer, or 0 if heads are
-   projected. */
+/* Returns the number of component heads from which the layer mixes its keys ('k') or values ('v'), or 0 if it does not
+   mix. */
 int64_t reference_components(const reference_run *run, char which);
 /* Mixes components into heads [length][groups][head_dim]. */
 double *reference_mixed(reference_run *run, char which, const double *component);
-/* Applies the QK norm to every head, in place; `which` is 'q' or 'k'. */
+/* Applies the optional QK norm to queries ('q') or keys ('k'), in place. */
 void reference_qk_norm(reference_run *run, char which, double *x, int64_t heads, int64_t dim);
-/* Applies exclusive attention, if the config has it: removes from the contexts [length][heads][dim], in
-   place, their part along the values [length][value groups][dim] of their own tokens. */
+/* Applies exclusive attention if the config has it: removes from the contexts [length][heads][dim] their part along the
+   values [length][value groups][dim] of their own tokens, in place. */
 void reference_exclude(reference_run *run, double *context, const double *values, int64_t dim);
 /* Applies the optional norm to every head's context, in place. */
 void reference_head_norm(reference_run *run, double *context, int64_t heads, int64_t dim);
 
 /* --- softmax.c --- */
 
-/* Returns the last key that query t sees: its own, or in images the last of all. */
+/* Returns the last key that query t sees: key t, or in images the last key. */
 int64_t reference_last(const reference_run *run, int64_t t);
 /* Computes the scores of query t of `head` with its keys, positions included. q is [dim]; key j starts at
    keys + j * stride. */
@@ -97,36 +97,35 @@ void reference_scores(reference_run *run, int64_t head, int64_t t, const double 
                       int64_t stride, int64_t dim, double scale, double *scores);
 /* Returns cap tanh(x / cap), or x without a cap. */
 double reference_capped(double x, double cap);
-/* Turns the scores of query t into weights. Keys that it does not see get zero: those before its document
-   and, in layers with a window, those before the window except sinks. Returns ln of the sum of the
-   exponentials. */
+/* Replaces the scores of query t by weights. Keys before the document have weight zero, and in layers with a window, so
+   have keys before the window except sinks. Returns ln of the sum of the exponentials. */
 double reference_softmax(reference_run *run, int64_t t, double *scores);
-/* Returns the factor that a learned sink logit puts on a head's context: 1 without one. */
+/* Returns the factor of a head's context that comes from its learned sink logit, or 1 without sink logits. */
 double reference_sink_factor(reference_run *run, int64_t head, double log_sum);
-/* Adds to `sum` factor * weighted values of what query t sees; value j starts at values + j * stride. */
+/* Adds to `sum` factor * the weighted values that query t sees. Value j starts at values + j * stride. */
 void reference_gather(reference_run *run, int64_t t, const double *weights, double factor,
                       const double *values, int64_t stride, int64_t dim, double *sum);
 /* Returns softmax(scale q k) v of all heads: q [length][heads][key_dim], keys [length][groups][key_dim] and
    values [length][groups][value_dim] give [length][heads][value_dim]. */
 double *reference_attend(reference_run *run, int64_t groups, const double *q, const double *keys,
                          int64_t key_dim, const double *values, int64_t value_dim, double scale);
-/* Attends like reference_attend, with a different number of heads for the values. */
+/* Like reference_attend, with different numbers of heads for keys and values. */
 double *reference_attend_apart(reference_run *run, int64_t key_groups, const double *q, const double *keys,
                                int64_t key_dim, int64_t value_groups, const double *values, int64_t value_dim,
                                double scale);
 
-/* --- heads.c: what mechanisms that keep keys and values by head have in common --- */
+/* --- heads.c: functions for mechanisms with keys and values by head --- */
 
 struct projection_shape;
 /* Returns the queries [length][heads][d] after the QK norm, not yet rotated. */
 double *reference_queries(reference_run *run, const double *x);
-/* Returns the finished values of "self_attn.{name}" and appends them to the cache as `part`: as components if
-   there are fewer components than heads, otherwise as whole heads. */
+/* Returns the finished values of "self_attn.{name}" and appends them to the cache as `part`: as components if there are
+   fewer components than heads, or else as whole heads. */
 double *reference_values(reference_run *run, const char *name, const char *part, const double *x);
-/* Computes rotated queries, rotated keys and values as gqa does. */
+/* Computes rotated queries, rotated keys and values of gqa and similar mechanisms. */
 void reference_queries_keys_values(reference_run *run, const double *x, double **q, double **k, double **v);
-/* Return numbers of heads for a state ('k' or 'v'): those that query heads share, those that the projection
-   of a layer gives, and those in the layer's cache. */
+/* Return numbers of heads of keys ('k') or values ('v'): those that query heads share, those that a layer's projection
+   computes, and those in the layer's cache. */
 int64_t reference_groups(const reference_config *config, char which);
 int64_t reference_component_heads(const reference_config *config, char which, int layer);
 int64_t reference_cached_heads(const reference_config *config, char which, int layer);
@@ -137,7 +136,7 @@ int64_t reference_cache_by_head(const reference_config *config, int layer);
 
 /* --- linear_layers.c --- */
 
-/* A layer with a state of constant size: its output [length][hidden] for x [length][hidden], its parameters,
+/* Return the output [length][hidden] of a layer with a state of constant size for x [length][hidden], its parameters,
    and the elements of a sequence's state. */
 double *reference_linear_attention(reference_run *run, const double *x);
 int64_t reference_linear_parameters(const reference_config *config);

@@ -3,10 +3,10 @@
  *   P = e^(scale Q K^T - lse)      dV = P^T dO      dP = dO V^T      delta_i = dO_i . O_i
  *   dS = P (dP - delta)            dQ = scale dS K          dK = scale dS^T Q
  *
- * P and dS live transposed, [keys, columns], 64 x 64 at a time. A task goes through panels of queries of one
- * key-value head: dQ is finished panel by panel, dK and dV are added up over the panels, in place when the
- * task has the head for itself. With fewer heads than threads, several tasks share a head, each with dK and
- * dV of its own that are then added in a fixed order. */
+ * P and dS are transposed, [keys, columns], 64 x 64 at a time. A task processes panels of queries of one
+ * key-value head. dQ is finished panel by panel; dK and dV are added up over the panels, in place if the head
+ * has only this task. With fewer heads than threads, several tasks share a head. Each has its own dK and dV,
+ * which are then added in a fixed order. */
 #include "tensor/kernels/attention/attend_backward.h"
 
 static backward_plan plan_backward(const ch_attend *args, int threads) {
@@ -51,7 +51,7 @@ static state_gradient gradient_in_buffer(const ch_attend *args, const ch_attend_
 }
 
 /* Returns the panel of a part's turn. Parts get panels in turn, forwards and then backwards (0, 1, 2, 2, 1,
-   0, …). Later panels are more work under a causal mask, so this gives every part the same work. */
+   0, …). Later panels are more work under a causal mask, so this gives every part about equal work. */
 static int64_t panel_of_turn(const backward_plan *plan, int64_t part, int64_t turn) {
   return turn * plan->parts + (turn % 2 ? plan->parts - 1 - part : part);
 }
@@ -96,7 +96,7 @@ static backward_task task_number(const ch_attend *args, const ch_attend_gradient
   return task;
 }
 
-/* Writes the sum of `parts` buffers for token `token` to its place. */
+/* Writes or adds the sum of `parts` buffers for a token to its dK and dV. */
 static void put_token(const ch_attend *args, const ch_attend_gradient *gradient, const backward_plan *plan,
                       real *buffers, int64_t parts, int64_t token, const state_gradient *into) {
   for (int64_t part = 0; part < parts; part++) {

@@ -1,5 +1,5 @@
-/* Streaming attention's backward pass: the division of its work and the state of a task. Shared by its tasks
- * and their panels. */
+/* Streaming attention's backward pass: the division of its work and the state of a task, for
+ * attend_backward.c and attend_backward_panel.c. */
 #ifndef CH_KERNELS_ATTENTION_ATTEND_BACKWARD_H
 #define CH_KERNELS_ATTENTION_ATTEND_BACKWARD_H
 
@@ -10,9 +10,9 @@
    head has several tasks, else one per thread. */
 typedef struct backward_plan {
   int64_t columns, panels, parts, tasks;
-  int64_t chunk; /* tasks that a thread fetches at once */
-  int64_t key_padded, value_padded;
-  bool buffered, bf16_dot; /* bf16_dot: products are BF16 dot products */
+  int64_t chunk;                    /* tasks that a thread fetches at once */
+  int64_t key_padded, value_padded; /* key_dim and value_dim rounded up to whole vectors */
+  bool buffered, bf16_dot; /* true if dK and dV are in buffers; true if products are BF16 dot products */
 } backward_plan;
 
 /* A thread's scratch memory; [columns] is PANEL at most. With BF16 dot products some layouts hold pairs: two
@@ -20,14 +20,15 @@ typedef struct backward_plan {
    rows. */
 typedef struct backward_space {
   query_columns columns;
-  real *q_packed, *dout_packed; /* [key_dim, columns] scaled, [value_dim, columns]; or pairs of rows */
-  real *q, *dout;               /* [columns, padded], q scaled; or pairs of rows */
-  real *dq;                     /* [columns, key_padded] */
-  real *lse, *delta;            /* [columns] */
-  real *weights, *dscores;      /* P^T, dS^T [BLOCK, columns]; then rounded rows */
-  real *keys;                   /* [BLOCK, key_padded]; or pairs of rows */
-  real *key_rows, *value_rows;  /* pairs alone: [BLOCK], rounded rows */
-  real *dscore_pairs;           /* pairs alone: [BLOCK / 2, columns], pairs of rows */
+  /* [key_dim, columns] scaled, and [value_dim, columns]; with BF16 dots pairs of rows */
+  real *q_packed, *dout_packed;
+  real *q, *dout;              /* [columns, padded], q scaled; with BF16 dots pairs of rows */
+  real *dq;                    /* [columns, key_padded] */
+  real *lse, *delta;           /* [columns] */
+  real *weights, *dscores;     /* P^T, dS^T [BLOCK, columns]; with BF16 dots then rounded rows */
+  real *keys;                  /* [BLOCK, key_padded]; with BF16 dots pairs of rows */
+  real *key_rows, *value_rows; /* only with BF16 dots: [BLOCK], rounded rows */
+  real *dscore_pairs;          /* only with BF16 dots: [BLOCK / 2, columns], pairs of rows */
 } backward_space;
 
 /* The rows of tokens in which a task accumulates dK and dV. */
@@ -44,8 +45,8 @@ typedef struct backward_task {
   backward_space *space;
   int64_t sequence, kv_head, part;
   state_gradient into;
-  int64_t cleared;   /* rows of `into` that hold a value to add to */
-  fetch_queue later; /* what the next panel will touch */
+  int64_t cleared;   /* rows of `into` that are initialised */
+  fetch_queue later; /* memory that the next panel will touch */
 } backward_task;
 
 #define attend_backward_allocate KERNEL(attend_backward_allocate)

@@ -19,8 +19,8 @@ void attend_backward_allocate(const ch_attend *args, const backward_plan *plan, 
   space->dscore_pairs = arena_reals(arena, plan->bf16_dot ? BLOCK / 2 * PANEL + TILE_ROWS : 0);
 }
 
-/* Writes delta_i = dO_i . O_i for VL columns at once. If dP is computed from rounded dO, delta uses the same
-   rounded dO, so that the rounding error common to all dP of a query cancels. */
+/* Writes delta_i = dO_i . O_i for VL columns at once. If dP is computed from rounded dO, delta uses the
+   rounded dO too, so that the rounding error common to all dP of a query cancels. */
 ALWAYS_INLINE void column_deltas(const bool bf16_dot, const row_list *dout, const row_list *out,
                                  int64_t count, int64_t dim, real *delta) {
   for (int64_t i = 0; i < count; i += VL) {
@@ -65,7 +65,7 @@ static void start_columns(const backward_task *task, int64_t first, int64_t coun
   for (int64_t i = 0; i < count; i++, next_column(&at)) {
     add_column(args, c, task->sequence, at.query, at.head);
     real lse = ((const real *)args->lse)[lse_of(args, task->sequence, &at)];
-    /* A query that sees no key: all its scores are masked, so any finite number gives weights of 0. */
+    /* If a query sees no key, all its scores are masked. Any finite number then gives weights of 0. */
     space->lse[i] = lse == -(real)INFINITY ? 0 : lse;
   }
   finish_columns(c);
@@ -90,7 +90,7 @@ static void cap_backward(const block_shape *shape, real cap, const backward_spac
   }
 }
 
-/* Replaces S by P and dP by dS for one key and vector v of columns. Rounded rows start at the address of the
+/* Replaces S by P and dP by dS for one key and vector v of columns. Rounded rows start at the address of their
    reals. Returns dS. */
 ALWAYS_INLINE vec recompute_row(const bool masked, const bool bf16_dot, const column_mask *mask, vec lse,
                                 vec delta, int64_t key, int64_t v, real *weights, real *dscores) {

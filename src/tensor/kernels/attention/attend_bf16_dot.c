@@ -4,7 +4,7 @@
  * Scores: the lanes are columns, and each lane holds two neighbouring elements of a query. Two elements of a
  * key are broadcast and multiplied with all columns, so nothing is summed across lanes. Weighted values: the
  * lanes are elements, and each lane holds the values of two tokens. Two weights are broadcast and multiplied
- * with them. Queries and weights are rounded to BF16, as the states are; sums are F32. */
+ * with them. Queries and weights are rounded to BF16; sums are F32. */
 #include "tensor/kernels/attention/attend_bf16_dot.h"
 
 #include "tensor/kernels/vector/quantised_blocks.h"
@@ -40,8 +40,8 @@ void attend_bf16_dot_start(const ch_attend *args, const decode_plan *plan, const
 typedef struct widening {
   const unsigned char *from;
   uint16_t *to;
-  int64_t row, gap;   /* blocks of a row, bytes between rows */
-  int64_t here, left; /* blocks left of this row, and of all rows */
+  int64_t row, gap;   /* blocks of a row, and bytes between rows */
+  int64_t here, left; /* blocks left in this row, and in all rows */
 } widening;
 
 static widening begin_widening(const ch_tile *tile, int64_t head, int64_t dim, int64_t count, uint16_t *to) {
@@ -90,8 +90,8 @@ typedef struct pair_rows {
   int64_t stride, pairs;
 } pair_rows;
 
-/* For this many tokens of a tile, four pairs are loaded at once and broadcast by shuffles. With a load for
-   every pair, the loads would be slower than the products. */
+/* The number of tokens of a tile for which four pairs are loaded at once and broadcast by shuffles. If every
+   pair had its own load, the loads would be slower than the products. */
 enum { SHUFFLED = 2 };
 
 /* Adds to even and odd the products of four pairs of a token's key, at `keys`, with four pairs of the
@@ -114,8 +114,8 @@ ALWAYS_INLINE void add_four_bf16_dots(const bool shuffled, const char *keys, con
 }
 
 /* Computes scores [tokens] of a tile of keys; rows[1] has the last elements of the keys if they are stored
-   elsewhere. Meanwhile it prefetches the lines at `ahead`, or converts the next tile if keys are
-   block-quantised (`dtype` is not CH_BF16). */
+   elsewhere. Meanwhile it prefetches the lines at `ahead`, or converts the next tile if the keys' own type
+   `dtype` is block-quantised. */
 ALWAYS_INLINE void score_tile(const ch_dtype dtype, const int tokens, const pair_rows rows[2],
                               const int32_t *q, __mmask16 columns, real *scores, int64_t ld,
                               const char *ahead, widening *next) {
@@ -213,7 +213,7 @@ void attend_bf16_dot_scores(const ch_attend *args, const decode_plan *plan, cons
     if (is_block_quantised(keys->dtype))
       blocks = begin_widening(keys, g, args->key_dim, block->count,
                               (uint16_t *)space->widened + g * tiles->keys.head_stride);
-    /* Rows of one head follow each other, and so do the tokens of the next block. */
+    /* With one head, the next block's keys follow this block's in memory. */
     const int64_t coming = block->coming > 0 && args->kv_heads == 1 ? block->count * rows[0].stride : 0;
     if (keys->dtype == CH_Q8_0)
       score_head_CH_Q8_0(rows, block->count, q, columns, scores, plan->total, 0, &blocks);
@@ -261,7 +261,7 @@ ALWAYS_INLINE void sum_slice(const int columns, int64_t stored, int64_t count, c
       high[c] = _mm512_dpbf16_ps(high[c], b, weight);
     }
   }
-  /* The unpack instructions interleave groups of four elements; this puts them in order. */
+  /* The unpack instructions interleave groups of four elements. These indices restore their order. */
   const __m512i begin = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23),
                 end = _mm512_setr_epi32(8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31);
 #pragma GCC unroll 12
@@ -281,7 +281,7 @@ static void sum_columns(int64_t columns, int64_t count, const int32_t *pairs, co
     sum_slice(8, columns, count, pairs, values, stride, ahead, rows, padded);
 }
 
-/* Converts block-quantised values at once, if they are not also the keys. */
+/* Converts all block-quantised values of a block. */
 static ch_tile widen_values(const ch_attend *args, const decode_block *block, const decode_space *space) {
   const ch_tile *values = &block->tiles.values;
   uint16_t *to = (uint16_t *)space->widened + block->count * args->kv_heads * args->key_dim;
@@ -297,8 +297,8 @@ void attend_bf16_dot_sums(const ch_attend *args, const decode_plan *plan, const 
                           const decode_space *space, const ch_tiles *tiles, real *rows) {
   const bool in_blocks = is_block_quantised(tiles->values.dtype);
   const ch_tile widened = in_blocks ? widen_values(args, block, space) : tiles->values, *tile = &widened;
-  const int64_t group = plan->group_columns, stride = tile->stride * 2,
-                first = group > MOST_SUMS ? 8 : group; /* columns at once, of up to 16 */
+  /* first: columns at once, of up to 16 */
+  const int64_t group = plan->group_columns, stride = tile->stride * 2, first = group > MOST_SUMS ? 8 : group;
   int32_t *pairs = (int32_t *)space->scores;
   const bool fetched = tile->data != block->tiles.values.data || tile->data == block->tiles.keys.data;
   for (int64_t g = 0; g < args->kv_heads; g++) {

@@ -35,17 +35,18 @@ static inline int64_t round_up(int64_t n, int64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
 
-/* The keys that each column sees: first_key … last_key, and before them sinks sink_key … sink_end - 1; with
-   ALiBi at `position` and `slope`; all as reals, for vectors (whole numbers are exact to 2^24, or 2^53). */
+/* The keys that each column sees: first_key … last_key, and before them sinks sink_key … sink_end - 1. ALiBi
+   uses `position` and `slope`. All are reals, for vectors; whole numbers are exact to 2^24, or to 2^53 in
+   F64. */
 typedef struct query_columns {
-  int64_t count, padded; /* padded to whole vectors */
+  int64_t count, padded; /* columns, and their number rounded up to whole vectors */
   real *first_key, *last_key, *position, *slope, *sink_key, *sink_end;
-  bool biased;
-  const ch_row_places *places;  /* of the sequence's rows, or NULL */
+  bool biased;                  /* true with ALiBi */
+  const ch_row_places *places;  /* tokens of the sequence's rows, or NULL: row r is token r */
   int64_t first, end;           /* range of the keys that any column sees: first … end-1 */
   int64_t first_sink, end_sink; /* visible sinks: first_sink … end_sink-1 (may be empty) */
-  int64_t all_first, all_end;   /* every column sees all of all_first … all_end-1 (may be empty) */
-  real *max, *sum;              /* running, per column; the maximum may be up to STALE too low */
+  int64_t all_first, all_end;   /* keys that every column sees: all_first … all_end-1 (may be empty) */
+  real *max, *sum; /* running maximum and sum per column; the maximum may be up to STALE too low */
 } query_columns;
 
 static inline void allocate_columns(scratch_arena *arena, int64_t capacity, query_columns *c) {
@@ -161,7 +162,7 @@ static inline int64_t rows_clear(const query_columns *c, int64_t i, int64_t n, i
   return end > first ? end - first : 0;
 }
 
-/* The scores of one key for a vector of columns, with ALiBi and the mask. */
+/* The mask and ALiBi of a vector of columns. masked_score applies them to the scores of one key. */
 typedef struct column_mask {
   vec first_key, last_key, position, slope, sink_key, sink_end;
   bool sinks;
@@ -206,8 +207,8 @@ ALWAYS_INLINE vec weigh_rows(int64_t begin, int64_t end, const real *in, int64_t
 
 /* Online softmax over `rows` keys for vector v of columns: reads scores (row stride ld_scores), writes
    e^(score - max) as weights (row stride ld_weights; may be the same memory), and updates max and sum. The
-   first `clear` rows need no mask. Returns whether the maximum moved. If it did, all sums so far must be
-   multiplied by `correction` (VL reals). */
+   first `clear` rows need no mask. Returns true if the maximum moved. All sums so far must then be multiplied
+   by `correction` (VL reals). */
 ALWAYS_INLINE bool softmax_vector(const query_columns *c, int64_t v, int64_t first, int64_t clear,
                                   int64_t rows, const real *scores, int64_t ld_scores, real *weights,
                                   int64_t ld_weights, real *correction) {

@@ -1,9 +1,9 @@
 /* Decoding attention by dot products: each key is multiplied with the few queries that read its head, as
  * vectors along the head dimension. Keys are used in place, and no lane is wasted.
  *
- * With one column per key-value head (MHA), attend_mha_decode.c does the work. With several columns (GQA), it
- * is attend_gqa_decode.c, or attend_bf16_dot.c with BF16 dot products. Elements of 16 bits are widened
- * when they are loaded. */
+ * With one column per key-value head (MHA), attend_mha_decode.c does the work; with several columns (GQA),
+ * attend_gqa_decode.c, or attend_bf16_dot.c with BF16 dot products. Elements of 16 bits are widened when they
+ * are loaded. */
 #include "tensor/kernels/attention/attend_gqa_decode.h"
 #include "tensor/kernels/attention/attend_bf16_dot.h"
 #include "tensor/kernels/attention/attend_mha_decode.h"

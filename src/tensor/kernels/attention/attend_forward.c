@@ -10,14 +10,14 @@ typedef struct forward_plan {
   int64_t columns, width, panels; /* columns of a key-value head */
   int64_t tasks_per_head, tasks;
   int64_t chunk; /* tasks that a thread fetches at once */
-  bool in_place; /* tiles are the memory itself */
-  bool bf16_dot; /* products are BF16 dot products */
+  bool in_place; /* true if tiles are the memory itself */
+  bool bf16_dot; /* true if products are BF16 dot products */
 } forward_plan;
 
 /* The working memory of a thread. */
 typedef struct forward_space {
   real *tile, *keys, *values, *scores;
-  real *key_pairs, *value_pairs; /* [BLOCK, pairs_of(key_dim)], [BLOCK / 2, value_dim padded] */
+  real *key_pairs, *value_pairs; /* BF16 dots: [BLOCK, pairs_of(key_dim)], [BLOCK / 2, value_dim padded] */
   forward_panel panel[MAX_PANELS];
 } forward_space;
 
@@ -54,8 +54,8 @@ static void allocate_forward(const ch_attend *args, const forward_plan *plan, sc
   for (int64_t p = 0; p < plan->panels; p++) allocate_panel(args, arena, &space->panel[p]);
 }
 
-/* A task and the part of its panels. The tasks of the last queries come first, because a causal mask makes
-   them the longest. */
+/* A task and its columns. The tasks of the last queries come first, because a causal mask makes them the
+   longest. */
 typedef struct forward_task {
   int64_t sequence, kv_head, column, columns;
 } forward_task;
@@ -112,9 +112,9 @@ static block_rows pair_block(const ch_attend *args, const block_rows *block, int
                       .value_stride = round_up(args->value_dim, VL)};
 }
 
-/* Produces the tile of keys and values first … first+count-1 once, for every panel that sees any of it;
-   `left` tokens are visible from `first` on. While the first panel uses the tile, the next tile is
-   prefetched; while the others do, what comes after it. */
+/* Produces the tile of up to BLOCK keys and values from `first` on once, for every panel that sees any of it;
+   `left` tokens are visible from `first` on. While the first panel uses the tile, the next tile is prefetched.
+   While the others use it, pieces of `later` are prefetched. */
 static void run_block(const ch_attend *args, const forward_plan *plan, const forward_task *task,
                       int64_t first, int64_t left, forward_panel *panel, int64_t panels, fetch_queue *later,
                       const forward_space *space) {

@@ -190,8 +190,8 @@ static inline void find_rows(const ch_tiles *tiles, int64_t dim, int64_t head, i
   const int64_t before = k < own ? own - k : 0, in_keys = part < before ? part : before;
   const key_rows keys = {tile_row(&tiles->keys, head, 0) + bytes_of(dtype, k),
                          bytes_of(dtype, tiles->keys.stride), in_keys};
-  rows[1] = keys; /* of no dimension */
-  rows[1].dim = 0;
+  rows[1] = keys;
+  rows[1].dim = 0; /* empty unless the keys have a tail */
   if (in_keys == part) {
     rows[0] = keys;
     return;
@@ -217,7 +217,7 @@ static __attribute__((noinline)) void copy_last(int64_t tile, key_rows rows[2], 
   }
 }
 
-/* Computes the scores of one chunk of columns for some heads. For each piece of the head dimension it reads
+/* Computes the scores of one chunk of columns for some heads. For each piece of the head dimension, it reads
    the keys tile by tile, in their order in memory. */
 ALWAYS_INLINE void score_chunk(const ch_dtype dtype, const int columns, const ch_attend *args,
                                const decode_plan *plan, const decode_block *block, int64_t column,
@@ -251,7 +251,8 @@ ALWAYS_INLINE void score_chunk(const ch_dtype dtype, const int columns, const ch
   *stream = local;
 }
 
-/* Each is a separate function; in one function the compiler would run out of registers. */
+/* Each type and number of columns has its own function. In one function the compiler would run out of
+   registers. */
 typedef void score_function(const ch_attend *args, const decode_plan *plan, const decode_block *block,
                             int64_t column, int64_t head, int64_t heads, const decode_space *space,
                             fetch_stream *stream);
@@ -337,14 +338,14 @@ static int64_t sum_calls(const ch_attend *args, const decode_plan *plan, const d
   return calls * args->kv_heads;
 }
 
-/* Chooses what to prefetch. If tiles are read in place, that is the keys and values a little ahead of the
-   loop. If tiles are produced from states, all states of a block are needed at once; and with many columns,
-   or values that share memory with keys, there are long stretches without reading. In those cases it is the
-   whole next block, spread over the work on this one. */
+/* Chooses the memory to prefetch. If tiles are read in place, it is the keys and values a little ahead of the
+   loop. If tiles are produced from states, all states of a block are needed at once. With many columns, or
+   values that share memory with keys, there are long stretches without reading. In these cases it is the whole
+   next block, spread over the work on this one. */
 void attend_gqa_prefetch(const ch_attend *args, const decode_plan *plan, const decode_block *block, bool sums,
                          fetch_stream *stream) {
   const ch_tiles *tiles = &block->tiles;
-  bool shared = tiles->keys.data == tiles->values.data; /* then the sums read nothing of their own */
+  bool shared = tiles->keys.data == tiles->values.data; /* if true, the sums read no other memory */
   if (!plan->in_place || !has_few_columns(plan->group_columns) || shared) {
     if (sums) return;
     *stream = (fetch_stream){.calls = score_calls(args, plan, block) + sum_calls(args, plan, block)};

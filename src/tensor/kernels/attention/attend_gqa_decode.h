@@ -9,8 +9,9 @@
 /* A vector holds EACH elements of KEYS keys. */
 enum { EACH = VL < 8 ? VL : 8, KEYS = VL / EACH };
 
-/* MOST_COLUMNS: columns whose sums fit in registers at once. TILE_VECTORS_OF: vectors of keys or values that
-   fit besides them: columns * vectors sums, the vectors, and one register for queries or weights. */
+/* MOST_COLUMNS is the number of columns whose sums fit in registers at once. TILE_VECTORS_OF is the number of
+   vectors of keys or values that fit too: columns * vectors sums, the vectors, and one register for queries or
+   weights. */
 enum { MOST_COLUMNS = VEC_BYTES == 64 ? 14 : 6, MOST_VECTORS = 4, TILE_KEYS = MOST_VECTORS * KEYS };
 #define TILE_VECTORS_OF(columns) ((columns) <= (VEC_BYTES == 64 ? 6 : 2) ? 4 : 2)
 
@@ -27,7 +28,7 @@ static inline bool has_few_columns(int64_t columns) {
   return columns <= MOST_COLUMNS && TILE_VECTORS_OF(columns) == 4;
 }
 
-/* FOR_COLUMNS: the sizes of chunks, for one type of states. FOR_STATES: the types, each with all sizes. */
+/* FOR_COLUMNS lists the sizes of chunks for one type of states. FOR_STATES lists all types with all sizes. */
 #if VEC_BYTES == 64
 #define FOR_COLUMNS(EACH_SIZE, type)                                                                         \
   EACH_SIZE(type, 2)                                                                                         \
@@ -59,13 +60,13 @@ static inline bool has_few_columns(int64_t columns) {
    prefetches while too many are outstanding, so each line is prefetched twice: far ahead and nearer. */
 enum { FAR_AHEAD = 16 * 1024, NEAR_AHEAD = 8 * 1024 };
 typedef struct fetch_stream {
-  const char *next, *end;
-  int64_t share;        /* lines a call */
-  int64_t lines, calls; /* to go in all */
+  const char *next, *end; /* rest of the piece of memory that is prefetched now */
+  int64_t share;          /* lines per call */
+  int64_t lines, calls;   /* lines and calls that are left */
   struct {
     const char *begin, *end;
-  } later[CH_MAX_STATE_PARTS];
-  int count, taken;
+  } later[CH_MAX_STATE_PARTS]; /* pieces of memory, in order */
+  int count, taken;            /* pieces in `later`, and those already begun */
 } fetch_stream;
 
 ALWAYS_INLINE void fetch_step(const bool twice, fetch_stream *stream) {
@@ -73,7 +74,7 @@ ALWAYS_INLINE void fetch_step(const bool twice, fetch_stream *stream) {
     prefetch_line(stream->next, FAR_AHEAD - NEAR_AHEAD, twice);
 }
 
-/* Sets how many lines each of the next `calls` calls prefetches. */
+/* Sets the number of lines that each of the next `calls` calls prefetches. */
 ALWAYS_INLINE void begin_steps(fetch_stream *stream, int64_t calls) {
   if (stream->next >= stream->end && stream->taken < stream->count) {
     stream->next = stream->later[stream->taken].begin;
@@ -95,11 +96,11 @@ ALWAYS_INLINE void begin_steps(fetch_stream *stream, int64_t calls) {
 void attend_gqa_allocate(const decode_plan *plan, scratch_arena *arena, decode_space *space);
 /* Lays out the queries [total, key_padded] for the tiles. */
 void attend_gqa_start(const decode_plan *plan, int64_t heads, const decode_space *space);
-/* Chooses what to prefetch during a block's scores, or during its sums. */
+/* Chooses the memory to prefetch during a block's scores, or during its sums. */
 void attend_gqa_prefetch(const ch_attend *args, const decode_plan *plan, const decode_block *block, bool sums,
                          fetch_stream *stream);
-/* Computes scores [count, total] of a block's keys and all columns; attend_gqa_sums then computes rows
-   [columns, value_padded] += weights [count, total] times its values. */
+/* Computes scores [count, total] of a block's keys and all columns. attend_gqa_sums then computes rows
+   [columns, value_padded] += weights [count, total] times the block's values. */
 void attend_gqa_scores(const ch_attend *args, const decode_plan *plan, const decode_block *block,
                        const decode_space *space, fetch_stream *stream);
 void attend_gqa_sums(const ch_attend *args, const decode_plan *plan, const decode_block *block,

@@ -2,7 +2,7 @@
 #include "tensor/kernels/attention/attend_gqa_decode.h"
 
 /* Loads `vectors` (a constant) vectors of values. If they are block-quantised, they begin at element `at` (a
-   constant) of a block; else the row has `left` elements to go. */
+   constant) of a block. Otherwise the row has `left` elements from here on. */
 ALWAYS_INLINE void take_values(const ch_dtype dtype, const int vectors, const char *values, const int at,
                                int64_t left, vec line[MOST_VECTORS]) {
   vec scale = splat(0);
@@ -72,7 +72,7 @@ ALWAYS_INLINE void sum_rows(const ch_dtype dtype, const int columns, int64_t dim
              padded, stream);
 }
 
-/* Tokens that are summed for one head before the next head's: few, so that memory is read in order. */
+/* The tokens that are summed for one head before the next head: few, so that memory is read in order. */
 enum { FEW_TOKENS = 4 };
 
 /* Adds one chunk of every head's columns: a few tokens of all heads, in their order in memory, then the next
@@ -94,7 +94,7 @@ ALWAYS_INLINE void sum_chunk(const ch_dtype dtype, const int columns, const ch_a
   *stream = local;
 }
 
-/* Each is a separate function, like those of the scores: in one function the compiler would run out of
+/* Each type and number of columns has its own function. In one function the compiler would run out of
    registers. */
 typedef void sum_function(const ch_attend *args, const decode_plan *plan, const decode_block *block,
                           int64_t column, const decode_space *space, real *rows, fetch_stream *stream);

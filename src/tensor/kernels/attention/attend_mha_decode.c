@@ -5,14 +5,14 @@
  * States are read in units of 32 elements. For CH_Q8_0 and CH_Q4_0 a unit is a whole block, and its scale is
  * applied once per sum. For BF16 each 32-bit lane holds two elements: masking the lower bits makes an F32 of
  * the upper one, and a shift makes one of the lower one. This halves the instructions for widening. Queries
- * and sums are split the same way meanwhile: of every 2 VL elements first those at even places, then those at
- * odd ones. */
+ * and sums are then split too: every 2 VL elements are stored as those at even places, then those at odd
+ * places. */
 #include "tensor/kernels/attention/attend_mha_decode.h"
 
 #include "tensor/kernels/vector/prefetch.h"
 
-/* Prefetch distances in bytes. States of the table's own type need much reading per product, so the hardware
-   prefetcher keeps up: keys are prefetched nearer, values not at all. */
+/* Prefetch distances in bytes: the far and the near distance, and the one for keys of the table's own type.
+   Values of the table's own type are not prefetched; the hardware prefetcher keeps up with them. */
 enum { AHEAD = 12 * 1024, NEARER = 2 * 1024, WIDE_AHEAD = 4 * 1024 };
 
 enum { UNIT = GROUP, UNIT_VECTORS = UNIT / VL };
@@ -95,7 +95,7 @@ void attend_mha_start(const ch_attend *args, const decode_plan *plan, const deco
 
 /* --- units ---------------------------------------------------------------------------------------------- */
 
-/* Loads the values of a unit; of a quantised block without its scale. */
+/* Loads the values of a unit. The integers of a quantised block are not multiplied with its scale. */
 ALWAYS_INLINE void take_unit(const ch_dtype dtype, const bool split, const char *p, vec x[UNIT_VECTORS]) {
   if (is_block_quantised(dtype)) {
     block_integers(dtype, (const unsigned char *)p, x);
@@ -112,7 +112,7 @@ typedef struct mha_rows {
   const char *data;
   int64_t stride, head_stride; /* bytes between tokens and between heads */
   int64_t heads, count;
-  int64_t ahead; /* distance in bytes from a row to what is prefetched meanwhile */
+  int64_t ahead; /* bytes from a row to the memory that is prefetched meanwhile */
 } mha_rows;
 
 /* Prefetches the bytes of one head of one token. Prefetches have the order of memory, whatever the order of
@@ -130,8 +130,8 @@ ALWAYS_INLINE void prefetch_head(const ch_dtype dtype, const char **prefetch_at,
 
 /* --- scores --------------------------------------------------------------------------------------------- */
 
-/* Returns the dot product of a key and a query as VL partial sums. dim is whole units unless the elements are
-   widened one by one. */
+/* Returns the dot product of a key and a query as VL partial sums. If keys are split or block-quantised, dim
+   is whole units. */
 ALWAYS_INLINE vec dot_lanes(const ch_dtype dtype, const bool split, const int64_t dim, const real *q,
                             const char *key) {
   vec total = splat(0);
@@ -188,7 +188,7 @@ ALWAYS_INLINE void score_rows(const ch_dtype dtype, const bool split, const int6
 
 enum { TOKENS = 4 };
 
-/* row [dim] += weights [tokens] (a constant number of them, `ld` apart) times values. */
+/* row [dim] += weights [tokens], `ld` apart, times values; `tokens` is a constant. */
 ALWAYS_INLINE void add_values(const ch_dtype dtype, const bool split, const int64_t dim, const int tokens,
                               const real *weights, int64_t ld, const char *values, int64_t stride,
                               real *row) {
@@ -246,7 +246,7 @@ ALWAYS_INLINE void sum_values(const ch_dtype dtype, const bool split, const int6
 
 /* --- a block -------------------------------------------------------------------------------------------- */
 
-/* The loops for each type of states and each usual head size (0: any). Each is a separate function; in one
+/* The loops for each type of states and each usual head size (0: any). Each has its own function. In one
    function the compiler would run out of registers. */
 #define FOR_ALL_KINDS(KIND)                                                                                  \
   KIND(CH_BF16, true, 64)                                                                                    \
@@ -310,8 +310,8 @@ static mha_rows rows_of(const ch_tile *tile, int64_t heads, int64_t count) {
                     .ahead = is_wide(tile->dtype) ? WIDE_AHEAD : AHEAD};
 }
 
-/* Splits off the last rows of a tile: while they are read, the memory at `next` is prefetched. `rows` keeps
-   the others. */
+/* Splits off the last rows of a tile and returns them; `rows` has the others. While the last rows are read, the
+   memory at `next` is prefetched. */
 static mha_rows take_last(mha_rows *rows, const void *next) {
   int64_t last = rows->ahead == AHEAD ? (AHEAD + rows->stride - 1) / rows->stride : 0;
   if (last > rows->count) last = rows->count;

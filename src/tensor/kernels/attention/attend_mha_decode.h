@@ -12,8 +12,8 @@
 void attend_mha_allocate(const decode_plan *plan, scratch_arena *arena, decode_space *space);
 /* Splits the queries [total, key_padded] into even and odd elements. */
 void attend_mha_start(const ch_attend *args, const decode_plan *plan, const decode_space *space);
-/* Computes scores [count, columns] of a block's keys; attend_mha_sums then computes rows [columns,
-   value_padded] += weights [count, total] times its values. */
+/* Computes scores [count, columns] of a block's keys. attend_mha_sums then computes rows [columns,
+   value_padded] += weights [count, total] times the block's values. */
 void attend_mha_scores(const ch_attend *args, const decode_plan *plan, const decode_block *block,
                        const decode_space *space);
 void attend_mha_sums(const ch_attend *args, const decode_plan *plan, const decode_block *block,

@@ -79,7 +79,7 @@ void attend_write(const ch_attend *args, int64_t sequence, const column_place *a
   token_rows rows = output_rows(args, args->out);
   real *out = (real *)(uintptr_t)row_of(args, &rows, sequence, at);
   int64_t dim = args->value_dim, k = 0;
-  if (scale == 0) /* saw no key */
+  if (scale == 0) /* the column saw no key */
     memset(out, 0, (size_t)dim * sizeof(real));
   else
     for (; k < dim; k += VL) store_narrow(out + k, load(weighted + k) * scale, dim - k);

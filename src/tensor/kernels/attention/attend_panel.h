@@ -34,11 +34,11 @@ static inline void next_column(column_place *at) {
   at->query++;
 }
 
-/* Strides of the rows [dim] of a tensor [sequences, queries, heads, dim]. Queries and their gradients have
-   the call's strides; outputs and theirs are contiguous. */
+/* The rows [dim] of a tensor [sequences, queries, heads, dim]. Queries and their gradients have the call's
+   strides; outputs and their gradients are contiguous. */
 typedef struct token_rows {
   const real *data;
-  int64_t dim, head, token; /* elements between heads, and between tokens */
+  int64_t dim, head, token; /* elements of a row, between heads, and between tokens */
 } token_rows;
 
 static inline token_rows query_rows(const ch_attend *args, const void *tensor) {
@@ -200,7 +200,7 @@ static inline void sum_over_keys(const block_shape *shape, bool bf16_dot, int64_
     }
 }
 
-/* Zeroes the weights of invisible keys that the products, which work on whole tiles, read all the same. */
+/* Zeroes the weights of invisible keys. The products work on whole tiles, so they read these weights too. */
 static inline void clear_unseen(const block_shape *shape, real *weights) {
   for (int64_t v = 0; v < shape->vectors; v++)
     for (int64_t r = shape->seen[v]; r < shape->rows; r++) store(weights + r * shape->ld + v * VL, splat(0));
@@ -233,9 +233,10 @@ static inline void pair_up_weights(const block_shape *shape, real *weights) {
 typedef struct forward_panel {
   query_columns columns;
   int64_t first_column;
-  real *q;                /* [key_dim, padded columns], scaled; for BF16 dots two elements share a lane */
-  real *sum;              /* [columns, value_dim padded]: weights times values, on the scale of columns.max */
-  bool started, bf16_dot; /* bf16_dot: the factors of products are rounded to BF16 */
+  real *q;   /* [key_dim, padded columns], scaled; for BF16 dots two elements share a lane */
+  real *sum; /* [columns, value_dim padded]: weights times values, on the scale of columns.max */
+  /* started: true if `sum` holds values to add to; bf16_dot: true if factors of products are rounded to BF16 */
+  bool started, bf16_dot;
 } forward_panel;
 
 static inline void allocate_panel(const ch_attend *args, scratch_arena *arena, forward_panel *panel) {
@@ -248,8 +249,8 @@ static inline void allocate_panel(const ch_attend *args, scratch_arena *arena, f
 void attend_start_panel(const ch_attend *args, int64_t sequence, int64_t kv_head, int64_t first,
                         int64_t count, forward_panel *panel);
 
-/* Adds the keys first … first+rows-1 and their values to the panel. They are laid out for BF16 dots if the
-   panel's queries are (pair_block). `scores`: SCORES reals. */
+/* Adds the keys first … first+rows-1 and their values to the panel. They must be laid out for BF16 dots
+   (pair_block) if the panel's queries are. `scores` has room for SCORES reals. */
 enum { SCORES = BLOCK * PANEL + TILE_ROWS };
 void attend_meet_block(const ch_attend *args, forward_panel *panel, int64_t first, int64_t rows,
                        const block_rows *block, real *scores, const upcoming *next_keys,

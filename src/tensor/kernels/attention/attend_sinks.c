@@ -1,4 +1,4 @@
-/* Sink logits: a softmax with one more term, e^z of a learned z a head, whose value is zero.
+/* Sink logits: each head's softmax has one more term e^z, with a learned z, whose value is zero.
  *
  *   O' = O sigmoid(lse - z),   lse' = log(e^lse + e^z),   dz = -sum over queries of e^(z - lse') (dO' . O')
  *
@@ -6,7 +6,7 @@
  * values. */
 #include "tensor/kernels/vector/math.h"
 
-/* sigmoid(lse - z) and log(e^lse + e^z); a query that sees no key has a lse of -infinity. */
+/* Computes sigmoid(lse - z) and log(e^lse + e^z). The lse of a query that sees no key is -infinity. */
 static void join(real lse, real z, real *share, real *joined) {
   const real most = lse > z ? lse : z, sum = real_exp(lse - most) + real_exp(z - most);
   *share = real_exp(lse - most) / sum;
@@ -28,7 +28,7 @@ void KERNEL(attend_sinks)(const ch_attend *args, int64_t count, const void *sink
     }
 }
 
-/* Computes the gradient of the sinks. Each thread has some sinks, so that every sum is added in one order. */
+/* Computes the gradient of the sinks. A single thread computes each sink, so the order of its sum is fixed. */
 void KERNEL(attend_sinks_backward)(const ch_attend *args, const void *dout, int64_t count, const void *sinks,
                                    void *dsinks, bool accumulate) {
   const real *z = sinks, *lse = args->lse;

@@ -122,7 +122,7 @@ static decode_block produce_block(const ch_attend *args, int64_t sequence, int64
 typedef struct kv_part {
   int64_t sequence, first, end;
   int64_t part;
-  bool last_of_own; /* the last part of a sequence of which this thread reads all parts */
+  bool last_of_own; /* true for the last part of a sequence of which this thread reads all parts */
 } kv_part;
 
 /* Returns the address of a part's first keys if tiles are read in place, else NULL. */
@@ -137,8 +137,8 @@ static void read_tokens(const ch_attend *args, const decode_plan *plan, const kv
     attend_decode_start(args, plan, part->sequence, space, state);
   else
     start_panels(args, plan, part->sequence, space, state);
-  /* The first block was not prefetched, so a long block would wait: the first one is short, and each next one
-     twice as long. */
+  /* The first block was not prefetched, so a long block would wait. The first block is short, and each next
+     one is twice as long. */
   int64_t most = plan->block > BLOCK ? FIRST_BLOCK : plan->block;
   for (int64_t first = part->first; first < part->end;) {
     int64_t coming = 2 * most < plan->block ? 2 * most : plan->block;
@@ -196,7 +196,7 @@ static size_t state_bytes(const decode_plan *plan) {
 
 /* --- parts of sequences --------------------------------------------------------------------------------- */
 
-/* The layout of the scratch memory: what the threads work in, then the states of all parts of all
+/* The layout of the scratch memory: the threads' working memory, then the states of all parts of all
    sequences. */
 typedef struct split_memory {
   size_t thread_bytes, state_bytes;
@@ -226,13 +226,13 @@ static int64_t parts_of(const ch_attend *args, const decode_plan *plan, const sp
   return parts < 2 ? 1 : parts < memory->most_parts ? parts : memory->most_parts;
 }
 
-/* The threads that read a sequence. One thread reads all its parts, in their order in memory, as long as all
-   threads get the same amount of work; else every thread reads a part. All threads compute the same
-   answer. */
+/* The owners of sequences. One thread reads all parts of a sequence, in their order in memory, as long as all
+   threads get the same amount of work. Otherwise the sequence has no owner, and every thread reads a part. All
+   threads compute the same owners. */
 enum { MOST_OWNERS = 64, NO_OWNER = -1 };
 
 typedef struct kv_owners {
-  int64_t tokens[MOST_OWNERS], most; /* tokens of each thread so far, and its fair share */
+  int64_t tokens[MOST_OWNERS], most; /* tokens of each thread so far, and a thread's fair share */
   int threads;
 } kv_owners;
 
@@ -344,9 +344,8 @@ void attend_split_kv(const ch_attend *given) {
   for (int64_t s = 0; s < args->sequences; s++) tokens += visible_tokens(args, s, &first);
   int64_t work = tokens * args->kv_heads * plan.group_columns * (args->key_dim + args->value_dim);
   write_unseen(args, &plan);
-  if (work < CH_PARALLEL_ELEMENTS ||
-      args->team->workers ==
-          1) { /* not `omp parallel if`: creating a team of one thread is slower than the work */
+  /* `omp parallel if` is not used: creating a team of one thread is slower than the work. */
+  if (work < CH_PARALLEL_ELEMENTS || args->team->workers == 1) {
     read_parts(args, &plan, &memory, 0, 1);
     merge_parts(args, &plan, &memory, 0, 1);
     return;

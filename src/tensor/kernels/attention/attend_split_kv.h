@@ -1,5 +1,5 @@
-/* Split-KV decode: what its two ways share. Up to DOT_COLUMNS columns per key-value head use dot products
- * with the keys, more use panels. */
+/* Split-KV decode: the structs that its two ways share. Up to DOT_COLUMNS columns per key-value head use dot
+ * products with the keys, more use panels. */
 #ifndef CH_KERNELS_ATTENTION_ATTEND_SPLIT_KV_H
 #define CH_KERNELS_ATTENTION_ATTEND_SPLIT_KV_H
 
@@ -9,10 +9,11 @@ enum { DOT_COLUMNS = 16 };
 
 /* Shapes of the work. Columns are numbered key-value head by key-value head, `pitch` apart. */
 typedef struct decode_plan {
-  int64_t group_columns, pitch, total; /* columns of a key-value head; of all, with padding */
-  int64_t block;                       /* tokens at once */
-  int64_t key_padded, value_padded;
-  bool dots, in_place; /* in_place: tiles are the memory itself */
+  /* Columns of a key-value head, from one key-value head to the next, and of all with padding. */
+  int64_t group_columns, pitch, total;
+  int64_t block;                    /* tokens at once */
+  int64_t key_padded, value_padded; /* key_dim and value_dim rounded up to whole vectors */
+  bool dots, in_place; /* true for dot products, else panels; true if tiles are the memory itself */
 } decode_plan;
 
 /* The running state of a part of a sequence: per column the maximum, the sum of weights and the weighted sum
@@ -24,21 +25,20 @@ typedef struct decode_state {
 /* A thread's scratch memory. */
 typedef struct decode_space {
   real *tile, *keys, *values, *scores, *weights;
-  query_columns columns; /* dots: all columns */
-  real *q;               /* dots: [total, key_padded], scaled */
-  real *split_q;         /* MHA decode with BF16 keys: the same, split into even and odd elements */
-  real *repeated;        /* GQA decode: the same, repeated for the tiles */
-  real *last_keys;       /* GQA decode: the last tile of keys, filled up with zeros */
-  int32_t *paired;       /* the queries for BF16 dots (attend_bf16_dot.h) */
-  void *widened;         /* block-quantised tiles, converted to BF16 */
-  forward_panel *panel;  /* else: one per key-value head */
+  query_columns columns; /* dot products: all columns */
+  real *q;               /* dot products: scaled queries [total, key_padded] */
+  real *split_q;         /* MHA decode with BF16 keys: scaled queries, split into even and odd elements */
+  real *repeated;        /* GQA decode: scaled queries, repeated for the tiles */
+  real *last_keys;       /* GQA decode: last tile of keys, filled up with zeros */
+  int32_t *paired;       /* BF16 dots: rounded queries in pairs (attend_bf16_dot.h) */
+  void *widened;         /* BF16 dots: block-quantised tiles, converted to BF16 */
+  forward_panel *panel;  /* panels: one per key-value head */
 } decode_space;
 
-/* A block of a sequence's tokens, all heads. `coming`: how many tokens the next block has. `keys_after`: the
-   keys that this thread reads after the sequence's last block, if they are known. */
+/* A block of a sequence's tokens, for all heads. The next block has `coming` tokens. */
 typedef struct decode_block {
   int64_t sequence, first, count, coming;
-  const void *keys_after; /* or NULL */
+  const void *keys_after; /* keys to read after the sequence's last block, or NULL if unknown */
   ch_tiles tiles;
 } decode_block;
 
@@ -46,7 +46,7 @@ typedef struct decode_block {
 #define attend_decode_block KERNEL(attend_decode_block)
 #define attend_decode_allocate KERNEL(attend_decode_allocate)
 
-/* Decoding by dot products: allocating its scratch memory, starting a sequence, adding a block. */
+/* Decoding by dot products: allocates its scratch memory, starts a sequence, adds a block. */
 void attend_decode_allocate(const ch_attend *args, const decode_plan *plan, scratch_arena *arena,
                             decode_space *space);
 void attend_decode_start(const ch_attend *args, const decode_plan *plan, int64_t sequence,

@@ -1,7 +1,7 @@
-/* Attention over factors of keys and values (tensor/factor_attend.h). Queries are few, so the tokens of each
- * are divided into parts, one for every thread if there are enough. A part goes through its tokens in blocks:
- * the rows B_k of a block times the queries of all heads in one product, each head's combination of them, a
- * running softmax, and its weights times each head's combination of B_v in another product. */
+/* Attention over factors of keys and values (tensor/factor_attend.h). Queries are few, so each query's tokens
+ * are divided into parts, one for every thread if there are enough. A part processes its tokens in blocks. One
+ * product multiplies the rows B_k of a block with the queries of all heads, and each head combines them into
+ * its scores. After a running softmax, another product multiplies the rows B_v with each head's weights. */
 #include "tensor/kernels/attention/attend_columns.h"
 #include "tensor/kernels/vector/stored_states.h"
 #include "tensor/kernels/vector/lanes.h"
@@ -9,9 +9,10 @@
 
 enum { TOKENS = 64 };
 
-/* A part's sums: per head the maximum, the sum of weights and the weighted values. */
+/* A part's running sums, per head. */
 typedef struct factor_sums {
-  real *max, *sum, *rows; /* [padded], [padded], [padded, dim in whole vectors] */
+  /* Maximum [padded], sum of weights [padded], and weighted values [padded, dim in whole vectors]. */
+  real *max, *sum, *rows;
 } factor_sums;
 
 /* A thread's working memory; heads are padded to whole vectors in rows of scores. */
@@ -25,7 +26,7 @@ typedef struct factor_space {
 /* Tokens first … end-1 of a sequence, for one of its queries. */
 typedef struct factor_part {
   int64_t sequence, query, first, end;
-  int64_t first_key, end_sink; /* it sees the keys from first_key on, and those before end_sink */
+  int64_t first_key, end_sink; /* the query sees the keys from first_key on, and the keys before end_sink */
 } factor_part;
 
 static int64_t padded_heads(const ch_factor_attend *a) {
@@ -74,7 +75,7 @@ static const real *take_rows(const ch_factor_attend *a, int factor, int64_t sequ
   *stride = view->token_stride;
   if (view->dtype == CH_KERNEL_DTYPE) return (const real *)(const void *)rows;
   real *wide = s->factor[factor];
-  if (ch_dtype_is_block_quantised(view->dtype)) { /* whole blocks; then the rows close up */
+  if (ch_dtype_is_block_quantised(view->dtype)) { /* whole blocks are unpacked; then the gaps are closed */
     int64_t stored = round_up(width, GROUP);
     KERNEL(unpack_states)
     (count, stored, rows, (int64_t)ch_dtype_bytes(view->dtype, view->token_stride), view->dtype, wide);
@@ -386,7 +387,7 @@ void KERNEL(factor_attend)(const ch_factor_attend *a) {
 #pragma omp parallel num_threads(a->team->workers) if (parts > 1)
   {
     EACH_PART(thread, parts)
-    for (int64_t u = 0; u < units; u++) /* the first parts of all queries are not one thread's */
+    for (int64_t u = 0; u < units; u++) /* one thread must not get the first parts of all queries */
       for (int64_t p = 0; p < threads; p++)
         if ((u + p) % parts == thread) read_number(a, u, p, thread);
 #pragma omp barrier

@@ -1,10 +1,10 @@
-/* EG-MLA's decoding (tensor/gated_attend.h). Frequent ids are folded into the query and out of the sums, in
- * blocks of ids, by small matrix products. Their tokens are then processed one after the other, all heads at
+/* EG-MLA's decoding (tensor/gated_attend.h). Frequent ids are folded into the query and unfolded from the sums,
+ * in blocks of ids, by small matrix products. Their tokens are then processed one after the other, all heads at
  * once, with a running softmax. Tokens of rare ids are expanded (gated_expand.c). */
 #include "tensor/kernels/attention/gated_space.h"
 
-/* A piece of a group: tokens first … first+count-1 of the sequence's list, for row `row` of the block of
-   ids. */
+/* A piece of a group: tokens first … first+count-1 of the sequence's list. `row` is the index of the group's id
+   in the block of ids. */
 typedef struct piece {
   int64_t row, first, count;
 } piece;
@@ -187,16 +187,17 @@ typedef struct share {
   int64_t group, begin, end;
 } share;
 
-/* Costs in multiply-adds per head, weighted by how fast each kind runs. An expanded token is a column of one
-   product of kv_b with a block of tokens. A folded id has two small products to itself. A token that uses a
-   folded query and adds to a sum reads both from L2. Expanding fills vectors with tokens; folded ids fill them
-   with a latent, so a latent narrower than a vector costs as much as a vector. */
+/* Costs in multiply-adds per head, weighted by the speed of each kind of work. An expanded token is a column of
+   one product of kv_b with a block of tokens. A folded id has two small products of its own. A token that uses
+   a folded query and adds to a sum reads both from L2. Expanding fills vectors with tokens; folded ids fill
+   them with a latent, so a latent narrower than a vector costs as much as a vector. */
 typedef struct costs {
-  double expanded, folded, met; /* per token; per id; per token of a folded id */
+  double expanded, folded, met; /* cost per expanded token, per folded id, and per token of a folded id */
   int64_t seldom;               /* ids with at most this many tokens are expanded */
 } costs;
 
-static const double FOLDED_RATE = 0.75, MET_RATE = 0.2; /* of the rate of expanding */
+/* The speeds of folding and of tokens of folded ids, relative to expanding. */
+static const double FOLDED_RATE = 0.75, MET_RATE = 0.2;
 
 static costs costs_of(const ch_gated_attend *a) {
   const int64_t width = a->nope + a->value, latent = round_up(a->latent, VL), rope = round_up(a->rope, VL);

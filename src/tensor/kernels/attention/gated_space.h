@@ -1,5 +1,5 @@
-/* Shared by the two forms of attention over gated latents: a thread's working memory, and reading what is
-   stored. */
+/* The two forms of attention over gated latents: a thread's working memory, and the functions that read the
+ * stored states. */
 #ifndef CH_KERNELS_ATTENTION_GATED_SPACE_H
 #define CH_KERNELS_ATTENTION_GATED_SPACE_H
 
@@ -8,21 +8,24 @@
 #include "tensor/kernels/vector/quantised_blocks.h"
 #include "tensor/kernels/vector/lanes.h"
 
-/* Ids folded at once; tokens whose scores are held (a larger group is processed in pieces); tokens expanded
- * at once. */
-enum { IDS = 32, TOKENS = 128, EXPANDED = 64 };
+enum {
+  IDS = 32,     /* ids folded at once */
+  TOKENS = 128, /* tokens whose scores are held; a larger group is processed in pieces */
+  EXPANDED = 64 /* tokens expanded at once */
+};
 
 /* A thread's scratch memory; heads are padded to whole vectors in rows of scores. */
 typedef struct gated_space {
-  real *max, *sum, *shift,
-      *rows;    /* running: [padded], [padded], [padded], [heads, v]: weighted, gated values */
-  real *folded; /* [IDS, heads, c] */
-  real *sums;   /* [IDS, heads, c] */
-  real *query, *product, *turned;  /* [IDS, widest], [widest, IDS] twice */
+  /* Running maximum, sum of weights, and sum of weight * mean / std, each [padded]; running sums of weighted,
+     gated values [heads, v]. */
+  real *max, *sum, *shift, *rows;
+  real *folded;                    /* [IDS, heads, c] folded queries */
+  real *sums;                      /* [IDS, heads, c] weighted sums of latents */
+  real *query, *product, *turned;  /* [IDS, widest], [widest, IDS], [widest, IDS] */
   real *weight;                    /* one head's rows of kv_b, widened */
   real *scores;                    /* [TOKENS, padded] */
-  real *states, *scalars;          /* [TOKENS, c + r filled up to whole blocks], [TOKENS, 2] */
-  real *across, *products, *gates; /* [c + r, EXPANDED], [n + v, EXPANDED] twice */
+  real *states, *scalars;          /* [TOKENS, c + r filled up to whole blocks], [TOKENS, 2] mean and 1/std */
+  real *across, *products, *gates; /* [c + r, EXPANDED], [n + v, EXPANDED], [n + v, EXPANDED] */
   real *rope, *base_query, *fixed; /* [heads, r] scaled; [heads, n] scaled; [2, padded]: q.gamma and q.beta */
 } gated_space;
 

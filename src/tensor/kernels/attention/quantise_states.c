@@ -1,13 +1,13 @@
-/* Block-quantised states (CH_Q8_0, CH_Q4_0): written as tokens come, read when tiles of attention are
-   produced. */
+/* Block-quantised states (CH_Q8_0, CH_Q4_0). They are written as tokens come, and read when tiles of attention
+ * are produced. */
 #include "tensor/kernels/vector/quantised_blocks.h"
 
 /* --- writing -------------------------------------------------------------------------------------------- */
 
 enum { VECTORS = GROUP / VL };
 
-/* Returns the whole numbers nearest to x, for |x| < 2^22: the number that it adds leaves no room for
-   fractions. */
+/* Returns the whole numbers nearest to x, for |x| < 2^22. It adds a number so large that fractions are rounded
+   off, and subtracts it again. */
 ALWAYS_INLINE vec nearest(vec x) {
 #ifdef CH_KERNEL_F64
   const vec room = splat(0x1.8p52);
@@ -50,9 +50,9 @@ static inline void pack_q8_0(const vec x[VECTORS], unsigned char *block) {
   for (int i = 0; i < GROUP; i++) block[2 + i] = (unsigned char)(int8_t)(int)q[i];
 }
 
-/* Returns the scale s for which s * q, with whole q from -8 to 7, is nearest to x in least squares. It tries
-   a few that put the value of largest magnitude near -8. With s = (x . q) / (q . q) the error is |x|^2 - (x .
-   q)^2 / (q . q). */
+/* Returns the scale s for which s * q, with whole q from -8 to 7, is nearest to x in least squares. It tries a
+   few scales that map the value of largest magnitude to about -8. With s = (x . q) / (q . q) the error is
+   |x|^2 - (x . q)^2 / (q . q). */
 static inline real scale_of_fours(const vec x[VECTORS]) {
   vec highest = x[0], lowest = x[0];
   for (int i = 1; i < VECTORS; i++) {

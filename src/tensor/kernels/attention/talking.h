@@ -17,30 +17,33 @@
 
 #include "tensor/kernels/attention/attend_panel.h"
 
-/* Reals that a thread keeps between its passes, and that a tile should not exceed. */
-enum { KEPT = 1 << 18, TILE_REALS = 1 << 15 };
+enum {
+  KEPT = 1 << 18,      /* reals that a thread saves between its passes */
+  TILE_REALS = 1 << 15 /* reals that a tile should not exceed */
+};
 
 /* The division of the queries, and the sizes of tiles that follow from it. */
 typedef struct talking_shape {
   int64_t rows;  /* queries of a unit, at most PANEL */
-  int64_t units; /* of a sequence */
-  int64_t plane; /* most reals from head to head of a tile */
+  int64_t units; /* units of a sequence */
+  int64_t plane; /* reals from head to head of the largest tile */
   int64_t key_padded, value_padded;
 } talking_shape;
 
 /* Consecutive queries of one sequence, and the keys each of them sees. */
 typedef struct talking_unit {
   int64_t sequence, query, rows;
-  int64_t first, end;           /* range of the keys that any query sees: first … end-1, */
-  int64_t first_sink, end_sink; /* or are sinks before `first` (may be none) */
-  int64_t blocks, sink_blocks;  /* the first sink_blocks of them are the sinks' */
+  int64_t first, end;           /* range of the keys that any query sees: first … end-1 */
+  int64_t first_sink, end_sink; /* visible sinks before `first`: first_sink … end_sink-1 (may be empty) */
+  int64_t blocks, sink_blocks;  /* all blocks of keys, and the number of first ones that hold sinks */
   visible_keys keys[PANEL];
   int64_t position[PANEL];
-  const ch_row_places *places; /* of the sequence's rows, or NULL */
+  const ch_row_places *places; /* tokens of the sequence's rows, or NULL: row r is token r */
 } talking_unit;
 
-/* Keys first … first+count-1, padded to whole vectors: ld. Heads of a tile are `plane` apart, one line more
-   than their elements, so that an element of all heads is not in one set of the cache. */
+/* Keys first … first+count-1; ld is count rounded up to whole vectors. The heads of a tile are `plane` reals
+   apart: one cache line more than a head's elements, so that an element of all heads is not in one set of the
+   cache. */
 typedef struct talking_block {
   int64_t first, count, ld, plane;
 } talking_block;
@@ -185,7 +188,7 @@ static inline void add_slopes(const ch_attend *args, const talking_unit *unit, c
 static inline void mask_row(const talking_unit *unit, const talking_block *block, int64_t r, real *row) {
   const visible_keys *keys = &unit->keys[r];
   int64_t begin = keys->first - block->first, end = keys->end - block->first;
-  if (end > block->count) end = block->count; /* after a block of sinks comes padding, not the window */
+  if (end > block->count) end = block->count; /* the lanes after a block's keys are padding */
   for (int64_t j = 0; j < begin && j < block->ld; j++)
     if (block->first + j < keys->sink || block->first + j >= keys->end_sink) row[j] = -(real)INFINITY;
   for (int64_t j = end > 0 ? end : 0; j < block->ld; j++) row[j] = -(real)INFINITY;

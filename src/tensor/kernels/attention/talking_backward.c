@@ -6,10 +6,10 @@
  *   dQ_h = scale dS_h K_h  dK_h = scale dS_h^T Q_h       dV_o = W_o^T dO_o
  *   dA[g, h] = sum over pairs of dL_g S_h                dB[o, g] = sum over pairs of dW_o P_g
  *
- * Where weights are mixed, delta is known only when a unit has met all its keys, so that it meets them twice;
- * S, P and dP are saved the first time as far as KEPT allows. Else delta = dO . O and once is enough. A
- * task goes through units of one sequence and adds up dK and dV as it goes: in place when the sequence is its
- * own, else in a buffer that is then added to the others' in a fixed order. */
+ * If weights are mixed, delta is known only after a unit has read all its keys, so the unit reads them twice;
+ * S, P and dP are saved the first time as far as KEPT allows. Otherwise delta = dO . O, and once is enough. A
+ * task processes units of one sequence and adds up dK and dV: in place if no other task has that sequence,
+ * else in a buffer. The buffers are then added in a fixed order. */
 #include "tensor/kernels/attention/talking.h"
 #include "tensor/kernels/vector/dot.h"
 
@@ -27,16 +27,16 @@ typedef struct gradient_space {
   real *q, *dout;    /* [heads, rows, dim]; q scaled */
   real *dq;          /* [heads, rows, key_padded] */
   real *lse, *delta; /* [heads, rows] */
-  real *work;        /* a tile */
+  real *work;        /* one tile */
   real *kept;        /* `slots` tile sets */
 } gradient_space;
 
 typedef struct gradient_plan {
   talking_shape shape;
-  int64_t tile;         /* reals */
-  int64_t slots, parts; /* parts: tasks of a sequence */
-  int64_t tasks;
-  int64_t buffer; /* reals of a part's own dK and dV, or 0 */
+  int64_t tile;         /* reals of a tile */
+  int64_t slots, parts; /* tile sets that a thread saves, and tasks of a sequence */
+  int64_t tasks;        /* tasks of all sequences */
+  int64_t buffer;       /* reals of a part's own dK and dV; 0: the gradients themselves are used */
 } gradient_plan;
 
 /* The sums of a task: rows of tokens of its sequence, and matrices [heads, heads]; NULL: not computed. */
@@ -81,7 +81,7 @@ static void allocate_gradient(const ch_attend *args, const gradient_plan *plan, 
 
 /* --- products of tiles ---------------------------------------------------------------------------------- */
 
-/* Up to 2 x 4 sums at once: registers for more are rare. */
+/* Up to 2 x 4 sums at once: most processors have no registers for more. */
 enum { PAIR_ROWS = 2, BF16_DOT_COLUMNS = 4 };
 
 /* m [heads, heads] += x y^T over n elements (whole vectors) of every head. */
@@ -132,7 +132,7 @@ static void start_unit(const talking_call *call, const talking_unit *unit, const
     for (int64_t r = 0; r < unit->rows; r++) {
       int64_t i = h * unit->rows + r, query = unit->query + r;
       real lse = ((const real *)args->lse)[(unit->sequence * args->heads + h) * args->queries + query];
-      /* A query that sees no key: all its logits are masked, so any finite number gives weights of 0. */
+      /* If a query sees no key, all its logits are masked. Any finite number then gives weights of 0. */
       space->lse[i] = lse == -(real)INFINITY ? 0 : lse;
       const real *out = (const real *)args->out +
                         ((unit->sequence * args->queries + query) * args->heads + h) * args->value_dim;

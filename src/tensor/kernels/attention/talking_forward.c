@@ -1,24 +1,25 @@
-/* Talking-heads attention, forward: units of queries on all threads, or, where a sequence has too few of them
- * (decoding), every unit's keys cut into one range per thread. */
+/* Talking-heads attention, forward. All threads share the units of queries. If a sequence has too few units
+ * (decoding), every unit's keys are divided into one range per thread. */
 #include "tensor/kernels/attention/talking.h"
 
 /* The working memory of a thread. */
 typedef struct talking_space {
   state_space states;
   real *q;           /* [heads, rows, key_dim], scaled */
-  real *max, *sum;   /* [heads, rows]: of this thread's keys */
-  real *base, *norm; /* [heads, rows]: of all keys: weight = norm e^(logit - base) */
+  real *max, *sum;   /* [heads, rows] maximum and sum over this thread's keys */
+  real *base, *norm; /* [heads, rows] over all keys: weight = norm e^(logit - base) */
   real *context;     /* [heads, rows, value_padded] */
-  real *work, *kept; /* a tile; `slots` tiles */
+  real *work, *kept; /* one tile, and `slots` tiles */
 } talking_space;
 
 typedef struct talking_plan {
   talking_shape shape;
-  int64_t slots;
-  bool split; /* threads share the keys of a unit */
+  int64_t slots; /* tiles of logits that a thread saves */
+  bool split;    /* true if threads share the keys of a unit */
 } talking_plan;
 
-/* Plans a call from one sequence alone, so that a sequence has the same bits in every batch. */
+/* Plans a call. One sequence alone decides if its keys are split, so that a sequence has the same bits in every
+   batch. */
 static talking_plan plan_talking(const ch_attend *args, int threads) {
   ch_attend alone = *args;
   alone.sequences = 1;
@@ -148,8 +149,8 @@ static void write_rows(const ch_attend *args, const talking_unit *unit, const ta
   }
 }
 
-/* A unit is computed in three passes over its parts. Each of `team` has one part. Every part of a pass needs
-   all parts of the pass before. */
+/* Returns the blocks of a part of a unit. A unit is computed in three passes over its parts: scan_part,
+   weigh_part and write_part. A part of a pass needs all parts of the pass before. */
 static block_range blocks_of_part(const talking_unit *unit, int part, int parts) {
   block_range range;
   thread_range(unit->blocks, part, parts, &range.first, &range.end);
@@ -218,7 +219,7 @@ void KERNEL(talking_forward)(const ch_attend *args, const ch_head_mixes *mixes) 
       run_split(args, mixes, &plan, &unit, team, parts);
     }
   } else {
-    /* The last queries first: under a causal mask theirs is the longest work. */
+    /* The last queries come first: under a causal mask they are the most work. */
 #pragma omp for schedule(dynamic, 1)
     for (int64_t u = 0; u < units; u++) {
       if (ch_team_stops(args->team)) continue;

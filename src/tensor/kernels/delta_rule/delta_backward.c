@@ -9,23 +9,23 @@
  *   dK = dA K - diag(c) dE S_0^T  +  dP^T Q + dA^T K + diag(G_n) U dS^T
  *   dS_0 = c_n dS + (diag(c) Q)^T dO - (diag(c) K)^T dE
  *
- * Every entry of G and c is e^(C_i - C_j), C the sums of log a: so the gradient of C_i is q_i . dQ_i + k_i .
- * (the first two terms of dK_i minus the others), that of C_n has dS . S_n more, and the gradient of log a_i
- * is the sum from i on. */
+ * Every entry of G and c is e^(C_i - C_j), where C are the running sums of log a. So the gradient of C_i is
+ * q_i . dQ_i + k_i . (the first two terms of dK_i minus the others). The gradient of C_n has the further term
+ * dS . S_n. The gradient of log a_i is the sum of these from i on. */
 #include "tensor/kernels/delta_rule/delta_parts.h"
 #include "tensor/kernels/vector/dot.h"
 
 typedef struct backward_space {
   delta_chunk chunk;
-  real *dq, *dk; /* [CHUNK, key_ld]: of all value heads of the head */
-  real *own_dq, *as_row,
-      *as_column;      /* [CHUNK, key_ld]: of one value head; dK's first two terms, and its others */
-  real *weighted;      /* [CHUNK, key_ld] */
-  real *mixing, *keys; /* [CHUNK, CHUNK]: dP, dA */
-  real *errors, *moved, *dout, *back; /* [CHUNK, value_ld]: e, u, dO, and dU, which becomes R and dE */
-  real *moved_across;                 /* [value_dim, CHUNK]: u^T */
-  real *across;                       /* [value_dim, key_ld]: S_0^T or dS^T */
-  real *states;                       /* [group, key_dim, value_ld]: dS */
+  real *dq, *dk; /* [CHUNK, key_ld] sums over all value heads of the head */
+  /* [CHUNK, key_ld] of one value head: dQ, the first two terms of dK, and the other terms of dK */
+  real *own_dq, *as_row, *as_column;
+  real *weighted;                     /* [CHUNK, key_ld] */
+  real *mixing, *keys;                /* [CHUNK, CHUNK] dP, dA */
+  real *errors, *moved, *dout, *back; /* [CHUNK, value_ld] e, u, dO, and dU, which becomes R and dE */
+  real *moved_across;                 /* [value_dim, CHUNK] u^T */
+  real *across;                       /* [value_dim, key_ld] S_0^T or dS^T */
+  real *states;                       /* [group, key_dim, value_ld] dS */
 } backward_space;
 
 static backward_space take_space(const ch_delta_rule *a, const delta_sizes *sizes, delta_arena *at) {
@@ -68,8 +68,8 @@ static void solve_across(const delta_sizes *sizes, const delta_chunk *c, real *x
   }
 }
 
-/* Multiplies A [rows] by G entry by entry, on and below the diagonal (or only below), and negates it if sign
-   is -1. Entries above become zeros. */
+/* Multiplies A [count, CHUNK] by sign * G entry by entry, on and below the diagonal, or only below it. The
+   other entries become zeros. */
 static void times_decays(const delta_chunk *c, bool below, real sign, real *a) {
   for (int64_t i = 0; i < c->count; i++) {
     for (int64_t j = 0, end = strip_end(c, i); j < end; j += VL) {
@@ -81,7 +81,7 @@ static void times_decays(const delta_chunk *c, bool below, real sign, real *a) {
   }
 }
 
-/* to [rows, ld] += factor[r] * from. */
+/* to [rows, ld] += sign * factor[r] * from. */
 static void add_scaled_rows(int64_t rows, int64_t ld, const real *factor, real sign, const real *from,
                             real *to) {
   for (int64_t r = 0; r < rows; r++) {
@@ -91,7 +91,7 @@ static void add_scaled_rows(int64_t rows, int64_t ld, const real *factor, real s
   }
 }
 
-/* Adds the gradients through the state after the chunk: dU and dK's term. `state` is its gradient. */
+/* Adds the gradients through the state after the chunk: the terms of dU and dK with dS, which is `state`. */
 static void from_state(const ch_delta_rule *a, const delta_sizes *sizes, backward_space *s,
                        const real *state) {
   const delta_chunk *c = &s->chunk;
@@ -107,7 +107,7 @@ static void from_state(const ch_delta_rule *a, const delta_sizes *sizes, backwar
   add_scaled_rows(c->count, sizes->key_ld, kept, 1, s->weighted, s->as_column);
 }
 
-/* Adds the gradients through the state before the chunk: terms of dQ and dK. */
+/* Adds the gradients through the state before the chunk: the terms of dQ and dK with S_0, which is `start`. */
 static void through_state(const ch_delta_rule *a, const delta_sizes *sizes, backward_space *s,
                           const real *start) {
   const delta_chunk *c = &s->chunk;
@@ -138,8 +138,8 @@ static void go_back(const ch_delta_rule *a, const delta_sizes *sizes, backward_s
    sizes->value_ld, true);
 }
 
-/* Writes the gradients of log a: those of their sums, added up from the end of each document. `whole`: dS .
-   S_n. */
+/* Writes the gradients of log a: the gradients of C, added up from the end of each document. `whole` is
+   dS . S_n. */
 static void write_decays(const ch_delta_rule *a, const ch_delta_rule_gradient *g, const delta_sizes *sizes,
                          const backward_space *s, int64_t value_head, double whole) {
   const delta_chunk *c = &s->chunk;

@@ -40,17 +40,16 @@ static inline delta_sizes delta_sizes_of(const ch_delta_rule *a) {
 typedef struct delta_chunk {
   int64_t sequence, head, first, count;
   real *keys, *queries;      /* [CHUNK, key_ld] */
-  real *keys_across;         /* [key_dim, CHUNK]: their transpose, zero after the last token */
+  real *keys_across;         /* [key_dim, CHUNK] transposed keys, zero after the last token */
   real *key_key, *key_query; /* K K^T and Q K^T [CHUNK, CHUNK], on and below the diagonal */
-  /* For one value head: */
-  real *decays;  /* G [CHUNK, CHUNK], zero above the diagonal */
-  real *since;   /* c [CHUNK] */
-  real *steps;   /* b [CHUNK] */
-  real *mixing;  /* P [CHUNK, CHUNK] */
-  real *solving; /* [CHUNK, CHUNK]: -M diag(b) forward, -diag(b) M backward */
+  real *decays;              /* G [CHUNK, CHUNK] of one value head, zero above the diagonal */
+  real *since;               /* c [CHUNK] of one value head */
+  real *steps;               /* b [CHUNK] of one value head */
+  real *mixing;              /* P [CHUNK, CHUNK] of one value head */
+  real *solving;             /* [CHUNK, CHUNK] of one value head: -M diag(b) forward, -diag(b) M backward */
 } delta_chunk;
 
-/* Scratch memory that is handed out in whole lines; without a base only its size is counted. */
+/* Scratch memory that is divided into pieces of whole cache lines. Without a base, only its size is counted. */
 typedef struct delta_arena {
   char *base;
   size_t used;
@@ -78,7 +77,7 @@ static inline void take_chunk(const ch_delta_rule *a, const delta_sizes *sizes, 
 
 /* --- rows ----------------------------------------------------------------------------------------------- */
 
-/* Returns the number of token t of a chunk among all tokens. */
+/* Returns the index of token t of a chunk among all tokens. */
 static inline int64_t token_of(const ch_delta_rule *a, const delta_chunk *c, int64_t t) {
   return c->sequence * a->length + c->first + t;
 }
@@ -87,8 +86,7 @@ static inline bool begins_document(const ch_delta_rule *a, const delta_chunk *c,
   return a->document_start && a->document_start[token_of(a, c, t)] == c->first + t;
 }
 
-/* Copies a chunk's rows of `dim` elements, `stride` apart, after each other with `ld`, zeros after the
-   elements. */
+/* Copies rows of `dim` elements, `stride` apart, to rows `ld` apart, with zeros after the elements. */
 static inline void gather_rows(int64_t rows, int64_t dim, const real *from, int64_t stride, real *to,
                                int64_t ld) {
   for (int64_t r = 0; r < rows; r++) {
@@ -97,7 +95,7 @@ static inline void gather_rows(int64_t rows, int64_t dim, const real *from, int6
   }
 }
 
-/* to [columns, to_ld] = from [rows, from_ld] transposed; zeros after the rows. */
+/* to [columns, to_ld] = from [rows, from_ld] transposed; zeros after the last row. */
 static inline void transpose(int64_t rows, int64_t columns, const real *from, int64_t from_ld, real *to,
                              int64_t to_ld) {
   for (int64_t r = 0; r < to_ld; r += STRIP)
@@ -106,7 +104,7 @@ static inline void transpose(int64_t rows, int64_t columns, const real *from, in
         to[c * to_ld + i] = i < rows ? from[i * from_ld + c] : 0;
 }
 
-/* to [rows, ld] = sign * factor[r] * from. ld is whole vectors. */
+/* to [rows, ld] = sign * factor[r] * from; ld is whole vectors. */
 static inline void scale_rows(int64_t rows, int64_t ld, const real *factor, real sign, const real *from,
                               real *to) {
   for (int64_t r = 0; r < rows; r++) {
@@ -159,7 +157,7 @@ static inline void read_chunk(const ch_delta_rule *a, const delta_sizes *sizes, 
   lower_product(c->count, a->key_dim, c->queries, sizes->key_ld, c->keys_across, c->key_query);
 }
 
-/* Decays below this count as none: their products would be denormal, and slow. */
+/* Decay factors below this count as zero: their products would be denormal, and slow. */
 #define LEAST_DECAY ((real)1e-30)
 
 /* Computes G, c and b of a value head. A row of G is the previous row times a_i, so that close tokens keep

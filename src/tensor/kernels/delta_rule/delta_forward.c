@@ -4,7 +4,7 @@
 
 typedef struct forward_space {
   delta_chunk chunk;
-  real *weighted;     /* [CHUNK, key_ld]: keys or queries times a factor each */
+  real *weighted;     /* [CHUNK, key_ld] keys or queries, each times a factor */
   real *errors, *out; /* [CHUNK, value_ld] */
   real *states;       /* [group, key_dim, value_ld] */
 } forward_space;
@@ -42,7 +42,7 @@ static void solve(const delta_sizes *sizes, const delta_chunk *c, real *errors) 
   }
 }
 
-/* S = c_n S + sum over j of G_nj k_j (b_j e_j)^T, corrections = b e. */
+/* S = c_n S + sum over j of G_nj k_j (b_j e_j)^T. space->errors is b e. */
 static void advance(const ch_delta_rule *a, const delta_sizes *sizes, forward_space *space, bool empty,
                     real *state) {
   const delta_chunk *c = &space->chunk;
@@ -55,7 +55,7 @@ static void advance(const ch_delta_rule *a, const delta_sizes *sizes, forward_sp
    state, sizes->value_ld, kept > 0);
 }
 
-/* Computes one chunk of one value head. empty: the state is zero, and its memory is not initialised. */
+/* Computes one chunk of one value head. If `empty`, the state is zero, and its memory is not initialised. */
 static void run_chunk(const ch_delta_rule *a, const delta_sizes *sizes, forward_space *space,
                       int64_t value_head, bool empty, real *state) {
   delta_chunk *c = &space->chunk;
@@ -106,8 +106,7 @@ static void run_head(const ch_delta_rule *a, const delta_sizes *sizes, forward_s
                  state_of(a, sequence, head * sizes->group + g), a->value_dim, false);
 }
 
-/* Returns true if so few tokens are read that products of matrices do not pay, and no backward pass
-   follows. */
+/* Returns true if there are too few tokens for matrix products to pay, and no backward pass follows. */
 static bool goes_step_by_step(const ch_delta_rule *a) {
   return a->length < CH_DELTA_CHUNK / 8 && !a->kept_errors;
 }

@@ -1,5 +1,4 @@
-/* The inputs of the gated delta rule besides keys and values: queries and keys of length 1, decays, and steps
-   between 0 and 1. */
+/* The inputs of the gated delta rule: queries and keys of length 1, decays, and steps between 0 and 1. */
 #include "tensor/kernels/vector/dot.h"
 #include "tensor/kernels/vector/math.h"
 #include "tensor/kernels/vector/partials.h"

@@ -1,13 +1,13 @@
-/* The parts of the gated delta rule's kernels, which are in several files. */
+/* Functions that the gated delta rule's files share. */
 #ifndef CH_KERNELS_DELTA_RULE_DELTA_PARTS_H
 #define CH_KERNELS_DELTA_RULE_DELTA_PARTS_H
 
 #include "tensor/kernels/delta_rule/delta_chunk.h"
 
-/* Token by token, in the memory of the states: for few tokens (delta_steps.c). */
+/* Computes few tokens one by one, in the memory of the states (delta_steps.c). */
 #define delta_steps KERNEL(delta_steps)
 void delta_steps(const ch_delta_rule *a);
-/* Bytes of scratch memory of a thread in the backward pass (delta_backward.c). */
+/* Returns the bytes of scratch memory of a thread in the backward pass (delta_backward.c). */
 #define delta_backward_bytes KERNEL(delta_backward_bytes)
 size_t delta_backward_bytes(const ch_delta_rule *a, const delta_sizes *sizes);
 

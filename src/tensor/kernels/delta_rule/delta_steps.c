@@ -1,12 +1,11 @@
-/* The gated delta rule token by token: decoding, in the memory of the states. */
+/* The gated delta rule token by token, for decoding. It works in the memory of the states. */
 #include "tensor/kernels/delta_rule/delta_parts.h"
 
 enum { STEP_VECTORS = VEC_BYTES == 64 ? 8 : 4 };
 
-/* The work of one token on some columns of a state: k and q [key_dim], the value's columns and those of the
-   output. */
+/* The work of one token on some columns of a state. */
 typedef struct delta_step {
-  int64_t key_dim, ld;
+  int64_t key_dim, ld; /* elements of q and k, and elements between rows of the state */
   const real *q, *k;
   real decay, beta;
 } delta_step;

@@ -1,9 +1,9 @@
 /* Weights that layers share: combinations of a dictionary's atoms (MASA eq. 2), and their gradient in one
-   pass. */
+ * pass. */
 #include "tensor/kernels/vector/stored_states.h"
 #include "tensor/kernels/vector/partials.h"
 
-/* Elements of a weight that are finished, atom after atom, while they stay in L1. */
+/* The elements of a weight that are summed over all atoms while they stay in L1. */
 enum { BLOCK = 1024 };
 
 ALWAYS_INLINE void combine_range(const ch_dtype dtype, int64_t first, int64_t last, int64_t n, int64_t atoms,
@@ -49,7 +49,7 @@ static void spread_block(int64_t at, int64_t end, int64_t n, int64_t atoms, cons
       if (products) sum = vec_fma(d, load_some(x + s * n + i, end - i), sum);
       if (!dx) continue;
       vec share = c * d;
-      KEEP_LOADED(share); /* rounded before it is added, whatever the compiler would fuse */
+      KEEP_LOADED(share); /* rounds the product before it is added */
       put(dx + s * n + i, share, end - i, accumulate);
     }
     if (products) products[s] += lanes_sum(sum);

@@ -11,35 +11,34 @@
 #ifdef __AVX512VNNI__
 
 enum {
-  LANES = 16,        /* rows of weights in a panel */
-  DEPTH = 1024,      /* values of each */
-  FOURS = GROUP / 4, /* vectors of a group */
-  LEAST_ROWS = 3,
-  MOST_ROWS = 8, /* of x whose sums are in registers */
-  GROUPS = DEPTH / GROUP
+  LANES = 16,            /* rows of weights in a panel */
+  DEPTH = 1024,          /* values of a row in a panel */
+  FOURS = GROUP / 4,     /* vectors of a group */
+  LEAST_ROWS = 3,        /* least rows of x in a call */
+  MOST_ROWS = 8,         /* rows of x whose sums are in registers */
+  GROUPS = DEPTH / GROUP /* groups of a row in a panel */
 };
 
 typedef struct panel {
   __m512i values[GROUPS * FOURS];
-  __m512 scales[2 * GROUPS]; /* of 32 values; of 16 in Q6_K */
-  __m512 least[GROUPS];      /* Q4_K: what is subtracted per unit of the sum of x */
+  __m512 scales[2 * GROUPS]; /* scale of every 32 values, or of every 16 in Q6_K */
+  __m512 least[GROUPS];      /* Q4_K: factor of the sum of x that is subtracted */
 } panel;
 
 /* --- x -------------------------------------------------------------------------------------------------- */
 
-/* A group of 32 values of MOST_ROWS rows of x: a multiplication reads the four values of a row for all
-   lanes. */
+/* A group of 32 values of MOST_ROWS rows of x. A multiplication reads four values of a row for all lanes. */
 typedef struct group_of_rows {
-  int32_t four[FOURS][MOST_ROWS]; /* four values each */
-  int32_t start[2][MOST_ROWS];    /* -zero times the values; Q6_K: of each half */
-  float scale[MOST_ROWS];
-  float sum[MOST_ROWS]; /* scale times the values */
+  int32_t four[FOURS][MOST_ROWS]; /* every four values of a row in one number */
+  int32_t start[2][MOST_ROWS];    /* -zero times the sum of the values; Q6_K: of each half */
+  float scale[MOST_ROWS];         /* scale of the 32 values */
+  float sum[MOST_ROWS];           /* scale times the sum of the values */
 } group_of_rows;
 
 _Static_assert(sizeof(group_of_rows) <= (size_t)LEAST_ROWS * 4 * GROUP,
                "the rows that there are have room for MOST_ROWS");
 
-/* Returns the groups of MOST_ROWS rows from r on. */
+/* Returns the groups of the MOST_ROWS rows that row r is one of. */
 static group_of_rows *groups_of(const void *rows, int64_t n, int64_t r) {
   return (group_of_rows *)(uintptr_t)rows + r / MOST_ROWS * (n / GROUP);
 }
@@ -92,7 +91,7 @@ ALWAYS_INLINE void gather_bytes(const unsigned char *w, size_t row_bytes, __m512
   fours[2] = _mm512_unpacklo_epi64(c, d), fours[3] = _mm512_unpackhi_epi64(c, d);
 }
 
-/* Loads the F16 at the head of 16 blocks. */
+/* Loads the F16 at the beginning of 16 rows' blocks. */
 ALWAYS_INLINE __m512 gather_halves(const unsigned char *w, size_t row_bytes) {
   short half[LANES];
 #pragma GCC unroll 16
@@ -140,8 +139,8 @@ ALWAYS_INLINE __m512 byte_of(__m512i v, int i) {
 static void unpack_q4_k(const unsigned char *w, size_t row_bytes, int64_t groups, panel *p) {
   const __m512i six = _mm512_set1_epi8(63), four = _mm512_set1_epi8(15), two = _mm512_set1_epi8(0x30);
   for (int64_t first = 0; first < groups; first += SUPER / GROUP, w += 144) {
-    __m512i head[4],
-        bytes[FOURS]; /* head: the two F16, then 12 bytes of scales and minima (quantised_blocks.h) */
+    /* head: two F16, then 12 bytes of scales and minima (quantised_blocks.h) */
+    __m512i head[4], bytes[FOURS];
     gather_bytes(w, row_bytes, head);
     __m512 d = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(head[0])),
            least = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(head[0], 16)));
@@ -209,8 +208,8 @@ static void unpack(ch_dtype dtype, const unsigned char *w, size_t row_bytes, int
 
 /* --- products ------------------------------------------------------------------------------------------- */
 
-/* The weights to prefetch while a panel is multiplied: `bytes` of 16 rows from `at` on, one line of each row
-   at a time. */
+/* The weights to prefetch while a panel is multiplied: `bytes` bytes of each of 16 rows from `at` on, one line
+   of each row at a time. */
 typedef struct coming {
   const unsigned char *at;
   size_t row_bytes;
@@ -223,8 +222,8 @@ ALWAYS_INLINE void ask_until(coming *next, int64_t bytes) {
       __builtin_prefetch(next->at + (size_t)i * next->row_bytes + next->prefetched, 0, 2);
 }
 
-/* sum += the products of a vector of weights with the same four values of x for all lanes. Without assembly,
-   compilers load the four into a register first and copy the sum. */
+/* sum += the products of a vector of weights with four values of x, which are the same for all lanes. Without
+   assembly, compilers load the four values into a register first and copy the sum. */
 ALWAYS_INLINE void add_four(__m512i *sum, __m512i weights, const int32_t *four) {
   __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(*sum) : "v"(weights), "m"(*four));
 }
@@ -242,7 +241,7 @@ ALWAYS_INLINE void add_fours(const int rows, const int first, const int last, co
   }
 }
 
-/* sum[r] += the integers times their scales. */
+/* sum[r] += products[r] times the scales of the weights and of x. */
 ALWAYS_INLINE void add_scaled(const int rows, const __m512i *products, __m512 scale, const group_of_rows *x,
                               __m512 sum[MOST_ROWS]) {
 #pragma GCC unroll 8
@@ -285,7 +284,8 @@ typedef struct blocks_call {
   bool accumulate;
 } blocks_call;
 
-/* Multiplies rows r … r + rows-1 of x with the panel of weight rows o on, values `from` to `to`, into y. */
+/* Multiplies rows r … r+rows-1 of x with the panel of weight rows from o on, for values `from` to `to` - 1, into
+   y. */
 ALWAYS_INLINE void multiply_rows(const blocks_call *c, const int rows, ch_dtype dtype, const panel *p,
                                  int64_t r, int64_t o, int64_t from, int64_t to, coming *next) {
   const group_of_rows *x = groups_of(c->quantised, c->in, r) + from / GROUP;
@@ -324,8 +324,8 @@ ALWAYS_INLINE void multiply_some(const blocks_call *c, int64_t rows, ch_dtype dt
   }
 }
 
-/* Multiplies all rows of x with the panel of weight rows o on. After the last rows of a matrix, a panel is
-   filled up with copies. */
+/* Multiplies all rows of x with the panel of weight rows from o on. After the last row of a matrix, a panel is
+   filled up with copies of row o. */
 ALWAYS_INLINE void multiply_panel(const blocks_call *c, ch_dtype dtype, int64_t o, panel *p) {
   _Alignas(64) unsigned char copy[LANES * 1088]; /* 1024 values of Q8_0, the widest type */
   for (int64_t from = 0; from < c->in; from += DEPTH) {

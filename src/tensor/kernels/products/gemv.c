@@ -1,4 +1,4 @@
-/* Skinny GEMM: y = x W^T for few rows of x, at the speed at which the weights can be read. */
+/* Skinny GEMM: y = x W^T for few rows of x, at memory speed. */
 #include "tensor/kernels/products/skinny_gemm.h"
 
 static void gemv_some(const skinny_call *call, ch_dtype weight_dtype, int64_t first, int64_t last) {

@@ -19,12 +19,13 @@ static void pack(const skinny_call *c, char *to) {
   }
 }
 
-/* Not inlined, so that its loops have all registers. */
+/* It is not inlined, so that its loops have all registers. */
 static __attribute__((noinline)) void gemv_some(const skinny_call *call, int64_t first, int64_t last) {
   skinny_range(SKINNY_BF16_DOT, call, first, last);
 }
 
-/* Every thread packs x itself: reading it from another core's cache would be slower. */
+/* Computes this thread's share of the products. Every thread packs x: reading it from another core's cache
+   would be slower. */
 static void gemv_range(const skinny_call *call, char *room, const ch_product *products, int64_t first,
                        int64_t last) {
   skinny_call mine = *call;

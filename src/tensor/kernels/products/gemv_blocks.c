@@ -4,7 +4,9 @@
 #include "tensor/kernels/products/products.h"
 #include "tensor/quantised.h"
 
-enum { MOST_ROWS = 4, BLOCK_BYTES = 1 << 18 }; /* as in gemv.c */
+/* Up to MOST_ROWS rows of x share a pass over the weights. With more rows, BLOCK_BYTES of weights stay in cache
+   while all rows are multiplied with them. */
+enum { MOST_ROWS = 4, BLOCK_BYTES = 1 << 18 };
 
 typedef struct blocks_call {
   int64_t in, out;
@@ -22,8 +24,8 @@ static void quantise_group(const real *restrict x, int zero, int8_t *restrict q,
   float most = 0, broken = 0, value[GROUP];
   for (int i = 0; i < GROUP; i++) value[i] = (float)x[i];
   for (int i = 0; i < GROUP; i++) most = fmaxf(most, fabsf(value[i]));
-  for (int i = 0; i < GROUP; i++)
-    broken += 0 * value[i]; /* NaN if a value is not finite, so that it stays visible */
+  /* NaN if a value is not finite, so that it stays visible. */
+  for (int i = 0; i < GROUP; i++) broken += 0 * value[i];
   most += broken;
   float d = most / 127, inverse = most > 0 ? 127 / most : 0;
   int32_t total = 0;

@@ -1,5 +1,5 @@
 /* Skinny GEMM with block-quantised weights by VNNI, which adds 64 products per instruction: y = x W^T with x
- * as small integers, at the speed at which the weights can be read.
+ * as small integers, at memory speed.
  *
  * An instruction multiplies unsigned bytes (weights + zero) with signed ones (x) and adds four neighbouring
  * products into each of 16 lanes. Weights are taken in the order in which they come out of their blocks with
@@ -16,10 +16,10 @@
 enum {
   MOST_ROWS = 2,         /* rows of x that share a pass over the weights; gemm_blocks_vnni.c handles more */
   MOST_OUTS = 4,         /* rows of weights that share a pass over x */
-  MOST_SUMS = 4,         /* of each with each */
-  PREFETCH_BYTES = 8192, /* prefetch distance of weights, at least, */
-  BACK_BYTES = 6144,     /* and how much later again */
-  PIECE = 16
+  MOST_SUMS = 4,         /* sums at once: rows of x times rows of weights */
+  PREFETCH_BYTES = 8192, /* prefetch distance of weights, at least */
+  BACK_BYTES = 6144,     /* distance between the prefetches into L2 and into L1, with two-step prefetch */
+  PIECE = 16             /* values of a piece of x */
 };
 
 typedef struct blocks_call {
@@ -35,10 +35,10 @@ typedef struct blocks_call {
 
 /* A row of x in the order of its weights' vectors. */
 typedef struct lanes_row {
-  int8_t *q;
-  int32_t *start; /* of each lane's sum: -zero times the values that go into it */
-  float *scale;   /* Q8_0 and Q4_0: of each lane. Q4_K: of each group of 32. Q6_K: of each 16 */
-  float *sum;     /* Q4_K: of each group, scale times its values */
+  int8_t *q;      /* values as integers */
+  int32_t *start; /* initial value of each lane's sum: -zero times the values that are added in the lane */
+  float *scale;   /* Q8_0, Q4_0: scale of each lane. Q4_K: of each group of 32. Q6_K: of each 16 values */
+  float *sum;     /* Q4_K: scale times the sum of each group's values */
 } lanes_row;
 
 static lanes_row lanes_of(const void *rows, int64_t n, int64_t r) {
@@ -58,8 +58,8 @@ static inline int place_of(ch_dtype dtype, int piece) {
   return piece;
 }
 
-/* Rounds 32 values of x to integers, writes the starting sums of every four (-zero times them), and returns
-   their scale. */
+/* Rounds 32 values of x to integers and writes the initial sums of every four (-zero times their sum). Returns
+   the scale. */
 static inline float round_group(const float *x, int zero, int8_t q[GROUP], int32_t start[GROUP / 4],
                                 int32_t *total) {
   __m512 a = _mm512_loadu_ps(x), b = _mm512_loadu_ps(x + 16);
@@ -125,23 +125,23 @@ void KERNEL(quantise_rows)(const ch_team *team, int64_t rows, int64_t n, const v
 
 /* --- weights -------------------------------------------------------------------------------------------- */
 
-/* Masks and permutations that pick values and scales out of bytes: constant during a call. */
+/* Permutations that extract values and scales from bytes. They are constant during a call. */
 typedef struct unpacking {
-  __m512i scales, values; /* of the bytes of some blocks, from a scale on */
-  __m512i groups[4];      /* which of a superblock's scales the lanes of each vector have */
+  __m512i scales, values; /* Q8_0, Q4_0: indices of bytes, counted from the first block's scale */
+  __m512i groups[4];      /* Q4_K, Q6_K: index of the superblock's scale for each lane of a vector */
 } unpacking;
 
 #define FOUR(x) x, x, x, x
 
 static inline unpacking unpacking_of(ch_dtype dtype) {
-  /* Bytes of an F16 scale, for every lane that it is multiplied with; what follows its 32 bytes is not
+  /* The bytes of an F16 scale, repeated for every lane that it multiplies. Only the first 32 entries are
      read. */
 #define TWICE(a) a, (a) + 1, a, (a) + 1, a, (a) + 1, a, (a) + 1
   static const unsigned char scales_q8_0[64] = {TWICE(0), TWICE(0), TWICE(34), TWICE(34)},
                              scales_q4_0[64] = {TWICE(0), TWICE(18), TWICE(36), TWICE(54)};
 #undef TWICE
 #define EIGHT(a) a, (a) + 1, (a) + 2, (a) + 3, (a) + 4, (a) + 5, (a) + 6, (a) + 7
-  /* Bytes 64 on are in a second vector. */
+  /* Indices from 64 on are bytes of the second vector. */
   static const unsigned char values_q8_0[64] = {EIGHT(2),  EIGHT(10), EIGHT(18), EIGHT(26),
                                                 EIGHT(36), EIGHT(44), EIGHT(52), EIGHT(60)},
                              values_q4_0[64] = {EIGHT(2),  EIGHT(10), EIGHT(20), EIGHT(28),
@@ -162,7 +162,7 @@ static inline unpacking unpacking_of(ch_dtype dtype) {
   return u;
 }
 
-/* Does what _mm_loadu_si32 should, which puts the bytes at the wrong end in the headers of GCC 11.2. */
+/* Replaces _mm_loadu_si32, which puts the bytes at the wrong end in the headers of GCC 11.2. */
 ALWAYS_INLINE __m128i load_four_bytes(const unsigned char *p) {
   int32_t bytes;
   memcpy(&bytes, p, sizeof bytes);
@@ -174,8 +174,8 @@ ALWAYS_INLINE __m512i products(__m512i w, const int8_t *x, __m512i start) {
   return _mm512_dpbusd_epi32(start, w, _mm512_load_si512(x));
 }
 
-/* The sums of one row of x with one row of weights. Two of them alternate, because an addition has a latency
-   of several cycles. */
+/* The sums of one row of x with one row of weights. Two sums alternate, because an addition has a latency of
+   several cycles. */
 typedef struct sums {
   __m512 part[2];
   __m256 minima;
@@ -215,8 +215,8 @@ ALWAYS_INLINE void add_blocks(const int rows, const int outs, ch_dtype dtype, co
   }
 }
 
-/* Adds the products of a superblock's vectors. `scales` has the scales of its groups in lanes, for each
-   row. */
+/* Adds the products of a superblock's vectors. scales[r] has the scales of its groups, times those of row r of
+   x, in the lanes. */
 ALWAYS_INLINE void add_vectors(const int rows, const int outs, const unpacking *u, const __m512i q[4],
                                const __m512 *scales, const lanes_row *x, int64_t at, bool starts, const int o,
                                sums *sum) {
@@ -259,7 +259,7 @@ ALWAYS_INLINE void add_q4_k(const int rows, const int outs, const unpacking *u, 
   add_vectors(rows, outs, u, q, scales, x, at, false, o, sum);
 }
 
-/* (low & 15) | (high & 0x30) */
+/* Returns (low & 15) | (high & 0x30). */
 ALWAYS_INLINE __m512i joined(__m512i low, __m512i high) {
   return _mm512_ternarylogic_epi32(_mm512_and_si512(low, _mm512_set1_epi8(15)), high, _mm512_set1_epi8(0x30),
                                    0xf8);
@@ -308,8 +308,8 @@ ALWAYS_INLINE void dot_small_blocks(const int rows, const int outs, ch_dtype dty
   for (; at + values <= in; at += values, w += bytes)
     add_blocks(rows, outs, dtype, u, w, row_bytes, x, at, 0, sum);
   if (at == in) return;
-  unsigned char padded[MOST_OUTS][72] = {
-      0}; /* some blocks, with zeros after them: nothing past the row is read */
+  /* The last blocks, with zeros after them, so that nothing past the row is read. */
+  unsigned char padded[MOST_OUTS][72] = {0};
   for (int o = 0; o < outs; o++)
     memcpy(padded[o], w + (size_t)o * row_bytes, (size_t)(in - at) / GROUP * (size_t)block);
   add_blocks(rows, outs, dtype, u, padded[0], sizeof *padded, x, at, 0, sum);
@@ -335,7 +335,7 @@ ALWAYS_INLINE void dot_superblocks(const int rows, const int outs, ch_dtype dtyp
 ALWAYS_INLINE void dot_range(const blocks_call *c, const int rows, const int outs, ch_dtype dtype,
                              const lanes_row *x, int64_t *first, int64_t last) {
   const unpacking u = unpacking_of(dtype);
-  /* Prefetches the rows that follow; past the end of the matrix a prefetch does nothing. */
+  /* The rows that follow are prefetched. Past the end of the matrix, a prefetch does nothing. */
   const size_t turn = (size_t)outs * c->row_bytes, ahead = turn * (1 + PREFETCH_BYTES / (turn + 1));
   for (; *first + outs <= last; *first += outs) {
     int64_t o = *first;
@@ -361,8 +361,8 @@ ALWAYS_INLINE void dot_range(const blocks_call *c, const int rows, const int out
 ALWAYS_INLINE void dot_rows_of(const blocks_call *c, int64_t rows, ch_dtype dtype, const lanes_row *x,
                                int64_t first, int64_t last) {
   if (rows == 1) {
-    /* With two-step prefetch, several rows at a time are fastest. Without it, memory is fastest row after
-       row, in its own order; only Q4_K has so much arithmetic that sharing x's part of it pays. */
+    /* With two-step prefetch, several rows at a time are fastest. Without it, reading row after row in the order
+       of memory is fastest, except for Q4_K: it has so much arithmetic that sharing x's part of it pays. */
     if (dtype == CH_Q4_K || PREFETCH_TWO_STEPS) dot_range(c, 1, MOST_OUTS, dtype, x, &first, last);
     dot_range(c, 1, 1, dtype, x, &first, last);
   } else {

@@ -24,18 +24,18 @@ enum {
   WEIGHT_STEP = STEP * (int)sizeof(uint16_t), /* bytes: a line */
   GROUP = 8,                                  /* rows of x, at most */
   STRIP = MOST_SUMS / GROUP,                  /* rows of weights */
-  GROUP_BYTES = 24 << 10, /* of a group's x, which stay in L1 while the weights stream by */
-  ROW_BYTES = 8 << 10,    /* of a single row's */
-  BLOCK_BYTES = 64 << 10, /* of weights that stay in L2, with at least LEAST_STRIPS strips */
-  LEAST_STRIPS = 4,
-  MOST_STRIPS = 16
+  GROUP_BYTES = 24 << 10, /* bytes of a group's x that stay in L1 while the weights stream by */
+  ROW_BYTES = 8 << 10,    /* bytes of x that stay in L1 if x has a single row */
+  BLOCK_BYTES = 64 << 10, /* bytes of weights that stay in L2, with at least LEAST_STRIPS strips */
+  LEAST_STRIPS = 4,       /* strips of a block, at least */
+  MOST_STRIPS = 16        /* strips of a block, at most */
 };
 
 typedef struct split_call {
   int64_t rows, in, out;
   const real *x;              /* laid out, group after group */
-  const char *weight, *after; /* after: the `rows_after` rows of weights that the thread reads after these */
-  int64_t rows_after;
+  const char *weight, *after; /* after: weights that the thread reads next */
+  int64_t rows_after;         /* rows of `after` */
   const real *bias;
   real *y;
   bool accumulate;
@@ -71,7 +71,7 @@ ALWAYS_INLINE vec half_of(vec pairs, const bool odd) {
   return odd ? (vec)((ivec)pairs & (int)0xffff0000) : (vec)((ivec)pairs << 16);
 }
 
-/* Adds the even or the odd elements of a step: sum[r * outs + o] += x[r] w[o]. */
+/* Adds the products of the even or the odd elements of a step: sum[r * outs + o] += x[r] w[o]. */
 ALWAYS_INLINE void add_half(const int rows, const int outs, const bool odd, const real *x, const vec *pairs,
                             vec *sum) {
   vec w[STRIP];
@@ -99,11 +99,10 @@ ALWAYS_INLINE void add_step(const int rows, const int outs, const real *x, const
   add_half(rows, outs, true, x, pairs, sum);
 }
 
-/* A strip's part from one step to another, and what to prefetch meanwhile: the same part of the next strip
-   into L1 (`next`), and `prefetched` lines per step of the next block into L2 (`later`). */
+/* A part of a strip, and the weights to prefetch meanwhile. */
 typedef struct strip_part {
-  int64_t out, from, to; /* in steps */
-  const char *next, *later;
+  int64_t out, from, to;    /* first row of weights, and range of steps from ... to - 1 */
+  const char *next, *later; /* equal part of the next strip, for L1; lines of the next block, for L2 */
 } strip_part;
 
 ALWAYS_INLINE void add_part(const int rows, const int outs, const int prefetched, const split_call *c,
@@ -137,9 +136,9 @@ ALWAYS_INLINE void add_part(const int rows, const int outs, const int prefetched
 
 /* --- the order of parts --------------------------------------------------------------------------------- */
 
-/* Strips of `outs` weight rows that are multiplied with all groups before the next strips. */
+/* Strips of weights that are multiplied with all groups before the next strips. */
 typedef struct strip_block {
-  int64_t out, strips, end; /* end: of the thread's rows */
+  int64_t out, strips, end; /* first row of weights, number of strips, and end of the thread's rows */
 } strip_block;
 
 /* The memory to prefetch during a block: `rows` rows of weights. */
@@ -155,8 +154,8 @@ static inline coming_rows coming_after(const split_call *c, int64_t first, int64
   return (coming_rows){c->after, most < c->rows_after ? most : c->rows_after};
 }
 
-/* Adds a block to a group's sums. The parts of a block, over all groups, prefetch the next block in its order
-   in memory. */
+/* Multiplies a block with a group. Together, the parts of a block prefetch the next block in the order of
+   memory, over all groups. */
 ALWAYS_INLINE void add_block(const int rows, const int outs, const int prefetched, const split_call *c,
                              const strip_block *block, const row_group *group, int64_t g) {
   vec kept[MOST_STRIPS][MOST_SUMS];
@@ -236,8 +235,8 @@ static void lay_out(const split_call *c, const void *x, ch_dtype x_dtype, real *
   }
 }
 
-/* Computes this thread's share of the products, with all rows of x. Every thread packs x itself: reading it
-   from another core's cache would be slower. */
+/* Computes this thread's share of the products, with all rows of x. Every thread packs x: reading it from
+   another core's cache would be slower. */
 static void split_range(const split_call *call, const void *x, ch_dtype x_dtype, char *room,
                         const ch_product *products, int64_t first, int64_t last) {
   real *mine =

@@ -1,4 +1,4 @@
-/* Products of factors, token by token: heads [H, rank] times what they share [rank, dim]. */
+/* Products of factors, token by token: a factor over heads [H, rank] times a shared factor [rank, dim]. */
 #include "tensor/kernels/vector/dot.h"
 
 enum { MOST_VECTORS = 4 };

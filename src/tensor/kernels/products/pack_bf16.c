@@ -1,12 +1,12 @@
-/* Matrices rounded to BF16 in the layout of a product's second factor. One pass over the F32 matrix packs it
- * and its transpose. */
+/* Packs matrices as BF16 in the layout of a product's second factor. One pass over the matrix packs it and its
+ * transpose. */
 #include "tensor/kernels/vector/variant.h"
 #include "tensor/kernels/vector/halves.h"
 #include "tensor/kernels/vector/lanes.h"
 
-/* A factor [k, n] is divided into blocks of BLOCK_K rows and BLOCK_N columns, with zeros past its ends. All
-   blocks of the same columns follow each other. In a block, two rows are interleaved: the two elements of
-   each column are side by side. */
+/* A factor [k, n] is divided into blocks of BLOCK_K rows and BLOCK_N columns, with zeros past its ends. Blocks
+   of the same columns follow each other. In a block, every two rows are interleaved: the two elements of a
+   column are adjacent. */
 enum { BLOCK_K = 32, BLOCK_N = 64, PAIR = 2 * BLOCK_N };
 
 /* Elements that are packed at once: whole lines of a block both for W and for W^T. */
@@ -106,7 +106,8 @@ static void pack_piece(const packing *p, int64_t row, int64_t column) {
 void KERNEL(pack_bf16)(const ch_team *team, int64_t rows, int64_t columns, const void *w, ch_dtype dtype,
                        int64_t ld, void *factor, void *transposed) {
   const packing p = {rows, columns, ld, w, dtype, factor, transposed};
-  /* Down to where either factor ends; strips of rows, so that a strip's lines come in order. */
+  /* Both factors are covered, up to whole blocks. A thread gets strips of rows, so that it reads a strip's lines
+     in order. */
   const int64_t strips = (rows + BLOCK_N - 1) / BLOCK_N * (BLOCK_N / PIECE_ROWS);
   const int64_t width = (columns + BLOCK_N - 1) / BLOCK_N * BLOCK_N;
 #pragma omp parallel num_threads(team->workers) if (rows * columns >= CH_PARALLEL_ELEMENTS)

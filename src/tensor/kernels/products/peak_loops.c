@@ -1,4 +1,4 @@
-/* Loops that do nothing but multiply-adds, or nothing but reading: what bench/limits.c times. */
+/* Loops that do nothing but multiply-adds, or nothing but reading. bench/limits.c times them. */
 #include "tensor/kernels/vector/variant.h"
 
 /* Runs 12 independent chains. They cover the latency of two units, and fit into 16 registers with both

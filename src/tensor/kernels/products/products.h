@@ -1,4 +1,4 @@
-/* Several products of one x: which rows of weights each thread computes. */
+/* Several products of one x: divides their rows of weights among threads. */
 #ifndef CH_KERNELS_PRODUCTS_PRODUCTS_H
 #define CH_KERNELS_PRODUCTS_PRODUCTS_H
 

@@ -5,10 +5,8 @@
 #include "tensor/kernels/vector/lanes.h"
 #include "tensor/kernels/vector/variant.h"
 
-enum {
-  MOST_SUMS = VEC_BYTES == 64 ? 24 : 8, /* of a tile: as many as stay in registers besides its factors */
-  SUM_VECTORS = (MOST_SUMS + VL - 1) / VL
-};
+/* MOST_SUMS is the number of a tile's sums that stay in registers besides its factors. */
+enum { MOST_SUMS = VEC_BYTES == 64 ? 24 : 8, SUM_VECTORS = (MOST_SUMS + VL - 1) / VL };
 
 /* Computes the lane sums of `count` vectors, all in the order of sum_lanes: lane j of sums is that of
    v[j]. */

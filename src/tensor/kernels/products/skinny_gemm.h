@@ -33,8 +33,8 @@ _Static_assert(STRIP *GROUP <= MOST_SUMS, "a tile's sums are written at once");
    both BF16, with BF16 dot products. */
 typedef enum skinny_kind { SKINNY_REAL, SKINNY_F16, SKINNY_BF16, SKINNY_BF16_DOT } skinny_kind;
 
-/* Returns the number of independent chains of sums. It is two if weights are widened, because a single chain
-   would be slower than memory. */
+/* Returns the number of independent chains of sums. If weights are widened there are two, because a single
+   chain would be slower than memory. */
 ALWAYS_INLINE int skinny_chains(const skinny_kind kind) {
   return kind == SKINNY_F16 || kind == SKINNY_BF16 ? 2 : 1;
 }
@@ -42,10 +42,9 @@ ALWAYS_INLINE int skinny_chains(const skinny_kind kind) {
 typedef struct skinny_call {
   int64_t rows, in, out;
   const char *x, *weight;
-  size_t x_bytes, weight_bytes; /* of a row */
-  /* x packed in the order of tiles, in whole lines: for SKINNY_BF16_DOT with several rows */
-  const char *packed;
-  const real *bias; /* or NULL */
+  size_t x_bytes, weight_bytes; /* bytes of a row of x, and of a row of weights */
+  const char *packed; /* SKINNY_BF16_DOT with several rows: x in the order of tiles, in whole lines */
+  const real *bias;   /* [out], or NULL */
   real *y;
   bool accumulate;
 } skinny_call;
@@ -166,8 +165,8 @@ typedef struct skinny_place {
   int64_t row, out;
 } skinny_place;
 
-/* Returns the bytes of x from one row of a tile to the next. skinny_x_step returns those from one step to the
-   next. */
+/* Returns the bytes of x from one row of a tile to the next. skinny_x_step returns the bytes from one step to
+   the next. */
 ALWAYS_INLINE size_t skinny_x_row(const skinny_kind kind, const skinny_call *c) {
   return kind == SKINNY_BF16_DOT ? LINE : c->x_bytes;
 }

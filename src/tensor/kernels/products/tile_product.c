@@ -24,8 +24,8 @@ ALWAYS_INLINE void add_outer(const int vectors, const bool by_columns, const boo
   }
 }
 
-/* Computes one tile in registers. A small tile has few sums, and each addition would wait for the last one.
-   If registers are left, products of even and odd p are summed separately. */
+/* Computes one tile in registers. In a small tile with few sums, each addition would wait for the one before.
+   So if registers are left, products of even and odd p are summed separately. */
 ALWAYS_INLINE void register_tile(const int vectors, const bool by_columns, const bool bf16_dot, int rows,
                                  int64_t k, const real *a, int64_t stride, const real *b, int64_t ldb,
                                  real *c, int64_t ldc, bool accumulate) {
@@ -80,7 +80,7 @@ TILE_FUNCTION(tile_columns, true, false)
 TILE_FUNCTION(tile_bf16_dot_rows, false, true)
 TILE_FUNCTION(tile_bf16_dot_columns, true, true)
 
-/* p at once where an operand must be copied first. */
+/* The number of p at once if an operand must be copied first. */
 enum { CHUNK = 128 };
 
 /* Computes up to TILE_ROWS rows of C and any number of whole vectors. A may have any layout. */
@@ -106,7 +106,8 @@ static void row_strip(int64_t vectors, int rows, int64_t k, const real *a, int64
          a_column == 1 ? a_row : a_column, b + j * VL, ldb, c + j * VL, ldc, accumulate);
 }
 
-/* Computes the last n < VL columns. B's are copied into whole vectors, and C's are added from one. */
+/* Computes the last n < VL columns. B's columns are copied into whole vectors. C's are computed in whole vectors
+   and then copied. */
 static void last_columns(int64_t m, int64_t n, int64_t k, const real *a, int64_t a_row, int64_t a_column,
                          const real *b, int64_t ldb, real *c, int64_t ldc, bool accumulate) {
   real lines[CHUNK][VL], sums[TILE_ROWS][VL];
@@ -133,7 +134,7 @@ void KERNEL(tile_product)(int64_t m, int64_t n, int64_t k, const void *a, int64_
   const real *left = a, *right = b;
   real *out = c;
   int64_t whole = n / VL, wide = TILE_VECTORS;
-  if (k <= 0) { /* the sum of nothing; A and B may be NULL */
+  if (k <= 0) { /* an empty sum; A and B may be NULL */
     for (int64_t i = 0; i < m && !accumulate; i++) memset(out + i * ldc, 0, (size_t)n * sizeof(real));
     return;
   }

@@ -31,7 +31,7 @@ void KERNEL(convert_from)(const ch_team *team, int64_t n, const void *x, ch_dtyp
   case CH_BF16:
     FOR_EACH(n, out[i] = (real)float_from_bf16(halves[i]));
     break;
-  default: /* no tensor of ours has whole numbers */
+  default: /* block-quantised types; tensors of whole numbers are never converted */
     if (ch_dtype_is_block_quantised(from)) KERNEL(widen_blocks)(team, n, x, from, y);
   }
 }

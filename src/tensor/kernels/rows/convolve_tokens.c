@@ -1,9 +1,9 @@
 /* Short causal convolutions, channel by channel, and SiLU after them: y = silu(z), z_t = sum over j of w_j
  * x_{t-j}.
  *
- * Weights [channels, taps], whose last tap is the token itself, are turned into rows of channels once per
- * call. Rows of x from before the first token come from a state of taps - 1 rows; in front of a text or a
- * document they are zero. */
+ * The last tap of the weights [channels, taps] is the token itself. They are transposed into rows of channels
+ * once per call. Rows of x from before the first token come from a state of taps - 1 rows. Before the
+ * beginning of a text or document they are zero. */
 #include "tensor/kernels/vector/math.h"
 #include "tensor/kernels/vector/partials.h"
 
@@ -127,7 +127,7 @@ static void backward_rows(const ch_short_conv *a, const ch_short_conv_gradient *
   }
 }
 
-/* Adds the parts' gradients of the weights of channels first ... last - 1, and turns them back. */
+/* Adds up the parts' gradients of the weights of channels first ... last - 1, and transposes them back. */
 static void write_weights(const ch_short_conv *a, const ch_short_conv_gradient *g, int parts,
                           const real *dweights, int64_t first, int64_t last) {
   const int64_t turned = a->taps * a->channels;
@@ -142,7 +142,7 @@ static void write_weights(const ch_short_conv *a, const ch_short_conv_gradient *
 void KERNEL(short_conv_backward)(const ch_short_conv *a, const ch_short_conv_gradient *g) {
   const int64_t rows = a->sequences * a->length, turned = a->taps * a->channels;
   const int parts = parts_of_team(a->team, rows * turned >= CH_PARALLEL_ELEMENTS);
-  real *weights = a->scratch, *space = weights + turned; /* of each part: its sums, its ring */
+  real *weights = a->scratch, *space = weights + turned; /* space: for each part its sums and its ring */
   turn_weights(a, weights);
 #pragma omp parallel num_threads(a->team->workers) if (parts > 1)
   {

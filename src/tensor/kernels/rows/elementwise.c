@@ -111,7 +111,7 @@ void KERNEL(gelu_forward)(const ch_team *team, int64_t n, const void *x, void *y
   FOR_RANGE((n + VL - 1) / VL, n >= CH_PARALLEL_ELEMENTS, gelu_range(first, last, n, x, y));
 }
 
-/* (x Phi(x))' = Phi(x) + x phi(x) */
+/* The slope is (x Phi(x))' = Phi(x) + x phi(x). */
 void KERNEL(gelu_backward)(const ch_team *team, int64_t n, const void *x, const void *dy, void *dx,
                            bool accumulate) {
 #pragma omp parallel num_threads(team->workers) if (n >= CH_PARALLEL_ELEMENTS)
@@ -151,7 +151,7 @@ void KERNEL(gelu_tanh_forward)(const ch_team *team, int64_t n, const void *x, vo
   FOR_RANGE((n + VL - 1) / VL, n >= CH_PARALLEL_ELEMENTS, gelu_tanh_range(first, last, n, x, y));
 }
 
-/* (x s)' = s + x s (1 - s) (2 z)' */
+/* The slope is (x s)' = s + x s (1 - s) (2 z)'. */
 void KERNEL(gelu_tanh_backward)(const ch_team *team, int64_t n, const void *x, const void *dy, void *dx,
                                 bool accumulate) {
   const real slope = (real)1.5957691216057308;
@@ -190,7 +190,7 @@ void KERNEL(soft_cap_backward)(const ch_team *team, int64_t n, double cap, const
   }
 }
 
-/* Adds 64 parts whatever the number of threads, so that the sum does not depend on it. */
+/* Adds 64 parts with any number of threads, so that the sum does not depend on that number. */
 double KERNEL(sum_squares)(const ch_team *team, int64_t n, const void *x) {
   enum { PARTS = 64, LANES = 16 };
   double partial[PARTS];

@@ -29,7 +29,7 @@ void KERNEL(embedding_forward)(const ch_team *team, int64_t rows, int64_t n, con
             take_rows(team, first, last, n, ids, weight, weight_dtype, y));
 }
 
-/* Each thread adds some columns of every row. Rows of one id are then added in row order, and frequent ids do
+/* Each thread adds some columns of every row. Rows of one id are thus added in row order, and frequent ids do
    not unbalance the threads. */
 void KERNEL(embedding_backward)(const ch_team *team, int64_t rows, int64_t n, int64_t vocabulary,
                                 const int32_t *ids, const void *dy, void *dweight, bool accumulate) {

@@ -1,17 +1,17 @@
 /* Exclusive attention: a head's context without its part along the token's own value. */
 #include "tensor/kernels/vector/dot.h"
 
-/* Norms below this do not divide. */
+/* Smaller norms are replaced by this one. */
 #define LEAST_NORM ((real)1e-12)
 
-/* 1 / max(norm, LEAST_NORM). */
+/* Returns 1 / max(norm, LEAST_NORM). */
 static real inverse_norm(int64_t n, const real *v) {
   real norm = (real)sqrt((double)dot(n, v, v));
   return 1 / (norm > LEAST_NORM ? norm : LEAST_NORM);
 }
 
 /* to = (+=) y - (y . v) / |v|^2 v. If y = v, as for the first token of a text, the quotient is exactly 1 and
-   nothing remains. Rounding errors would matter, because a norm after this would amplify them. */
+   the result is 0. Rounding errors would matter here, because a norm after this would amplify them. */
 static void leave_out(int64_t n, const real *y, const real *v, real *to, bool accumulate) {
   real square = dot(n, v, v), least = LEAST_NORM * LEAST_NORM;
   vec along = splat(dot(n, y, v) / (square > least ? square : least));

@@ -1,4 +1,4 @@
-/* Mixture of experts: how often experts were chosen, and the choices sorted by expert. */
+/* Mixture of experts: counts the choices of experts, and sorts them by expert. */
 #include "tensor/kernels/vector/variant.h"
 
 void KERNEL(count_choices)(int64_t n, const int32_t *chosen, int64_t *load) {
@@ -17,7 +17,8 @@ void KERNEL(sort_choices)(int64_t n, int64_t active, int64_t experts, const int3
     token[at] = (int32_t)(i / active);
     place[i] = at;
   }
-  for (int64_t e = experts; e > 0; e--) first[e] = first[e - 1]; /* sorting moved each to the next one's */
+  /* Sorting moved each entry to the next one. */
+  for (int64_t e = experts; e > 0; e--) first[e] = first[e - 1];
   first[0] = 0;
 }
 

@@ -161,8 +161,8 @@ void KERNEL(diff_lambda_forward)(int64_t n, const void *const vectors[4], double
   ((real *)exponentials)[1] = (real)second;
 }
 
-/* Computes the gradient of vector `which`: the other vector of its pair times plus or minus the pair's
-   exponential. */
+/* The gradient of a vector is the other vector of its pair, times plus or minus the pair's exponential, times
+   dlambda. */
 void KERNEL(diff_lambda_backward)(int64_t n, int which, const void *partner, const void *exponentials,
                                   const void *dlambda, void *gradient, bool accumulate) {
   real factor = *(const real *)dlambda * ((const real *)exponentials)[which / 2] * (which < 2 ? 1 : -1);

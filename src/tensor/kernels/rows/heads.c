@@ -5,7 +5,8 @@
 
 enum { MIXED_TOGETHER = 4 };
 
-/* A mix of heads: out head g of a row is the sum over j of mix[g * row + j * column] times in head j. */
+/* A mix of heads: a row's output head g is the sum over j of mix[g * mix_row + j * mix_column] times input head
+   j. */
 typedef struct mix_call {
   int64_t in_heads, out_heads, dim, mix_row, mix_column;
   const real *mix, *x;

@@ -12,7 +12,7 @@ void KERNEL(relu_forward)(const ch_team *team, int64_t n, const void *x, bool sq
   FOR_RANGE(n, n >= CH_PARALLEL_ELEMENTS, relu_range(first, last, x, squared, y));
 }
 
-/* relu'(x) = 1 above 0 and 0 elsewhere; (relu(x)^2)' = 2 relu(x) */
+/* relu'(x) is 1 above 0 and 0 elsewhere; (relu(x)^2)' = 2 relu(x). */
 static void relu_range_back(int64_t first, int64_t last, const real *x, bool squared, const real *dy,
                             real *dx, bool accumulate) {
   for (int64_t i = first; i < last; i++) {

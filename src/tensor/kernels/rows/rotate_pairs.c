@@ -1,4 +1,4 @@
-/* Rotary positions: turning pairs of a head's dims by angles from a table. */
+/* Rotary positions: rotates pairs of a head's dims by angles from a table. */
 #include "tensor/kernels/vector/lanes.h"
 #include "tensor/kernels/vector/narrow.h"
 #include "tensor/kernels/vector/stored_states.h"
@@ -127,7 +127,7 @@ void KERNEL(rope_levels)(int64_t rotary, const double *frequencies, void *levels
       }
 }
 
-/* Adds the angles of a and b; sum may be a. */
+/* Computes the cosines and sines of the sums of two rows of angles; `sum` may be a. */
 ALWAYS_INLINE void add_angles(int64_t half, const real *a, const real *b, real *sum) {
   for (int64_t i = 0; i < half; i += VL) {
     int64_t left = half - i;

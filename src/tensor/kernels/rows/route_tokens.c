@@ -1,5 +1,5 @@
-/* Mixture of experts: which experts a token goes to, with which weights, and rows that go there and come
-   back. */
+/* Mixture of experts: chooses each token's experts and their weights, and computes what experts need between
+ * their matrices. */
 #include "tensor/kernels/vector/math.h"
 
 /* --- routing -------------------------------------------------------------------------------------------- */
@@ -63,7 +63,7 @@ static void keep_best_groups(const ch_routing_rule *rule, real *score) {
 static void choose_range(int64_t first, int64_t last, const ch_routing_rule *rule, const real *logits,
                          const real *bias, int32_t *chosen) {
   int64_t experts = rule->experts, active = rule->active;
-  bool scored = bias || rule->groups > 1; /* else the logits are in the same order */
+  bool scored = bias || rule->groups > 1; /* if false, scores would have the order of the logits */
   for (int64_t r = first; r < last; r++) {
     real score[CH_MAX_EXPERTS];
     if (scored) score_row(rule, logits + r * experts, score);
@@ -79,7 +79,7 @@ void KERNEL(choose_experts)(const ch_team *team, int64_t rows, const ch_routing_
             choose_range(first, last, rule, logits, bias, chosen));
 }
 
-/* Avoids a division by zero if all sigmoids are zero, as in DeepSeek's code. */
+/* Avoids a division by zero if all sigmoids are zero. DeepSeek's code has it too. */
 #define TINY ((real)1e-20)
 
 /* Computes the weights of the chosen experts, without the scale. */
@@ -93,7 +93,7 @@ static void route_row(const ch_routing_rule *rule, const real *logits, const int
     for (int64_t j = 0; j < rule->active && rule->renormalise; j++) weights[j] /= sum + TINY;
     return;
   }
-  if (rule->renormalise) { /* the others cancel */
+  if (rule->renormalise) { /* the experts that were not chosen cancel */
     softmax(rule->active, weights, weights);
     return;
   }

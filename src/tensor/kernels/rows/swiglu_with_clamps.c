@@ -1,12 +1,12 @@
-/* SwiGLU with clamps, as gpt-oss has it: y = g s(alpha g) (u + 1), g = min(gate, limit), u = up between
-   -limit and limit. */
+/* The SwiGLU with clamps of gpt-oss: y = g s(alpha g) (u + 1), where g = min(gate, limit), and u = up clamped to
+ * -limit … limit. */
 #include "tensor/kernels/vector/math.h"
 
-/* The rows of a call, and the factor of each, or NULL. */
+/* The rows of a call. */
 typedef struct glu_rows {
   int64_t n;
   real alpha, limit;
-  const real *gate, *up, *scale;
+  const real *gate, *up, *scale; /* [rows, n], [rows, n], [rows]; scale NULL: 1 */
 } glu_rows;
 
 static void clamped_range(int64_t first, int64_t last, const glu_rows *rows, real *y) {
@@ -28,10 +28,10 @@ void KERNEL(clamped_swiglu_forward)(const ch_team *team, int64_t rows, int64_t n
   FOR_RANGE(rows, rows > 1 && rows * n >= CH_PARALLEL_ELEMENTS, clamped_range(first, last, &all, y));
 }
 
-/* The addresses of a call's gradients, and whether they are added. */
+/* The addresses of a call's gradients. */
 typedef struct glu_gradients {
-  real *gate, *up, *scale; /* or NULL */
-  bool accumulate_gate, accumulate_up;
+  real *gate, *up, *scale;             /* gradients to compute; NULL: skipped */
+  bool accumulate_gate, accumulate_up; /* true adds to the gradient, false overwrites it */
 } glu_gradients;
 
 /* (g s(a g))' = s (1 + a g (1 - s)). Past a limit the slope is 0. */

@@ -1,4 +1,4 @@
-/* Block-quantised values to reals. */
+/* Converts block-quantised values to reals. */
 #include "tensor/kernels/vector/quantised_blocks.h"
 
 /* Widens a group of 32 or 16: y = scale * (q - zero) - least. */

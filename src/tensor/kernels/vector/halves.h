@@ -56,7 +56,7 @@ static inline uint16_t f16_from_float(float value) {
   return (uint16_t)(half | sign);
 }
 
-/* The first `left` values (or VL, when there are as many) as a vector, zeros in the other lanes. */
+/* load_f16 and load_bf16 load the first `left` values, VL at most, and zeros in the other lanes. */
 #ifdef CH_KERNEL_F64
 
 ALWAYS_INLINE vec load_f16(const uint16_t *halves, int64_t left) {
@@ -83,7 +83,7 @@ ALWAYS_INLINE half_vec load_halves(const uint16_t *halves, int64_t left) {
 
 ALWAYS_INLINE vec load_bf16(const uint16_t *halves, int64_t left) {
   half_vec v = load_halves(halves, left);
-#if defined(__AVX512F__) /* GCC 12 would widen the two halves of the vector apart */
+#if defined(__AVX512F__) /* GCC 12 would widen the vector's two halves separately */
   return (vec)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)v), 16);
 #elif defined(__AVX2__)
   return (vec)_mm256_slli_epi32(_mm256_cvtepu16_epi32((__m128i)v), 16);
@@ -98,7 +98,7 @@ ALWAYS_INLINE vec load_f16(const uint16_t *halves, int64_t left) {
   return (vec)_mm512_cvtph_ps((__m256i)v);
 #elif defined(__AVX2__)
   return (vec)_mm256_cvtph_ps((__m128i)v);
-#else /* as float_from_f16 */
+#else /* computes like float_from_f16 */
   ivec wide = __builtin_convertvector(v, ivec), sign = (wide & 0x8000) << 16, rest = (wide & 0x7fff) << 13;
   vec tiny = (vec)(rest + (113 << 23)) - splat(0x1p-14f);
   vec normal = choose(rest < (1 << 23), tiny, (vec)(rest + (112 << 23)));

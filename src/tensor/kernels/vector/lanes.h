@@ -84,7 +84,7 @@ ALWAYS_INLINE __m512 add_quarters(__m512 a, __m512 b) {
   return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
 }
 
-/* Moves within quarters, of two vectors at once: nothing but single instructions. */
+/* Returns the sums of each vector's quarters: lane j of quarter q is the sum of quarter q of v[j]. */
 ALWAYS_INLINE __m512 sum_quarters(const vec v[4]) {
   __m512 a = (__m512)v[0], b = (__m512)v[1], c = (__m512)v[2], d = (__m512)v[3];
   __m512d ab = (__m512d)_mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
@@ -97,7 +97,7 @@ ALWAYS_INLINE __m512 sum_quarters(const vec v[4]) {
    Overwrites v. */
 ALWAYS_INLINE vec sum_pieces(const int lanes, vec *v) {
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
-  if (lanes == 8) { /* add_quarters leaves the pieces' quarters in turns */
+  if (lanes == 8) { /* add_quarters interleaves the pieces' quarters */
     __m512 sum = add_quarters(sum_quarters(v), sum_quarters(v + 4));
     return (vec)_mm512_shuffle_f32x4(sum, sum, 0xd8);
   }

@@ -1,9 +1,8 @@
 /* Functions of a vector, for all kernels: exp, sigmoid, the normal distribution.
  *
- * In the F32 variants they are our own polynomials (minimax by Remez' algorithm; the error of each is
- * stated), in the F64 variant the C library's, lane by lane, so that the reference of the tests is exact.
- * Each lane's result depends on that lane alone: position in a row and the length of the row never change a
- * value. */
+ * The F32 variants use polynomials (minimax by Remez' algorithm; the error of each is stated). The F64 variant
+ * calls the C library, lane by lane, so that the reference of the tests is exact. Each lane's result depends
+ * on that lane alone: position in a row and the length of the row never change a value. */
 #ifndef CH_KERNELS_VECTOR_MATH_H
 #define CH_KERNELS_VECTOR_MATH_H
 
@@ -83,16 +82,16 @@ ALWAYS_INLINE vec vec_exp(vec x) {
 }
 
 /* e^(x - base) for a softmax, with x - base at most 80, in half the operations of vec_exp. The error is
-   within 1.6e-7 of the value, plus 6e-8 |x| for values far below 1: nothing compared with the largest weight.
-   The power of 2 is computed in one step, its fraction by a polynomial (Remez, degree 5). 0 if x is
-   -infinity; without AVX-512, 0 for all below 2^-126.5. */
+   within 1.6e-7 of the value, plus 6e-8 |x| for values far below 1, which is nothing compared with the largest
+   weight. The power of 2 is computed in one step, its fraction by a polynomial (Remez, degree 5). The result
+   is 0 if x is -infinity; without AVX-512, values below 2^-126.5 are 0 too. */
 ALWAYS_INLINE vec vec_exp_distance(vec x, vec base) {
   const float log2e = 1.44269504088896341f;
 #if defined(__AVX512F__)
   const float lowest = -151.0f, magic = 12582912.0f; /* 1.5 * 2^23: see vec_exponent */
 #else
-  const float lowest = -127.0f,
-              magic = 12582912.0f + 127.0f; /* the low bits become the exponent of 2^t; that of 0 is 0 */
+  /* The low bits of y + magic become the exponent of 2^t; the lowest t gives 0. */
+  const float lowest = -127.0f, magic = 12582912.0f + 127.0f;
 #endif
   vec y = vec_max(splat(lowest), vec_fma(x, splat(log2e), -(base * log2e)));
   vec shifted = y + magic, t = shifted - magic, f = y - t;

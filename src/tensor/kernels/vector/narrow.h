@@ -1,5 +1,5 @@
-/* Parts of vectors in loops over heads that are narrower than a vector, where most of the time goes to such
-   parts. */
+/* Loads and stores of parts of vectors, for loops over heads that are narrower than a vector. Such loops spend
+ * most of their time in them. */
 #ifndef CH_KERNELS_VECTOR_NARROW_H
 #define CH_KERNELS_VECTOR_NARROW_H
 

@@ -1,5 +1,5 @@
-/* Sums over rows that several threads share: each adds up its own rows, then each finishes some of the
-   elements. */
+/* Sums over rows that several threads share. Each thread adds up its own rows and then finishes some of the
+ * elements. */
 #ifndef CH_KERNELS_VECTOR_PARTIALS_H
 #define CH_KERNELS_VECTOR_PARTIALS_H
 

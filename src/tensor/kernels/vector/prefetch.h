@@ -4,9 +4,9 @@
 
 #include "tensor/kernels/vector/variant.h"
 
-/* CH_PREFETCH_TWO_STEPS: a line is prefetched into L2 when it is far ahead, and from there into L1 when it is
-   near. variants.cmake says for which variants and why. A kernel that a variant inherits is tuned as its base
-   is. */
+/* With CH_PREFETCH_TWO_STEPS, a line is prefetched into L2 when it is far ahead, and from there into L1 when it
+   is near. variants.cmake says for which variants and why. A kernel that a variant inherits is tuned like its
+   base. */
 #ifdef CH_PREFETCH_TWO_STEPS
 enum { PREFETCH_TWO_STEPS = 1 };
 #else

@@ -69,7 +69,7 @@ ALWAYS_INLINE vec splat_half(const void *p) {
 #endif
 }
 
-/* The integers of a block of CH_Q8_0 or CH_Q4_0, zero at zero. */
+/* block_integers unpacks the integers of a block of CH_Q8_0 or CH_Q4_0 as signed numbers. */
 #if defined(__AVX2__) && !defined(CH_KERNEL_F64)
 ALWAYS_INLINE void put_bytes(__m128i bytes, vec *x) {
 #if defined(__AVX512F__)
@@ -80,7 +80,7 @@ ALWAYS_INLINE void put_bytes(__m128i bytes, vec *x) {
 #endif
 }
 
-/* Unpacks bytes that hold integers from element `at` (a constant) of a block on. */
+/* Unpacks the integers from element `at` (a constant) of a block on; `bytes` are those at bytes_at. */
 ALWAYS_INLINE __m128i signed_bytes(const ch_dtype dtype, __m128i bytes, const int at) {
   if (dtype == CH_Q8_0) return bytes;
   if (at >= GROUP / 2) bytes = _mm_srli_epi16(bytes, 4);

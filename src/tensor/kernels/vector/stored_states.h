@@ -4,8 +4,8 @@
 
 #include "tensor/kernels/vector/quantised_blocks.h"
 
-/* Loads one vector from element k of a row of `dtype` (a constant, or the call is slow) with `left` elements
-   to go. */
+/* Loads one vector from element k of a row of `dtype` (a constant, or the call is slow); the row has `left`
+   elements from there on. */
 ALWAYS_INLINE vec load_state(const ch_dtype dtype, const char *row, int64_t k, int64_t left) {
   if (dtype == CH_F16) return load_f16((const uint16_t *)(const void *)row + k, left);
   if (dtype == CH_BF16) return load_bf16((const uint16_t *)(const void *)row + k, left);
@@ -107,25 +107,25 @@ static inline block_rows read_block(const ch_tiles *tiles, int64_t key_dim, int6
   return rows;
 }
 
-/* Prefetches `bytes` of memory into L2. (A function that does nothing else must be inlined early: GCC removes
-   calls of it as calls without effect.) */
+/* Prefetches `bytes` of memory into L2. It must be inlined early: GCC removes calls of a function that does
+   nothing but prefetch as calls without effect. */
 ALWAYS_INLINE void fetch(const char *memory, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(memory + i, 0, 2);
 }
 
-/* The prefetch distance of loops over states, in bytes. The loads are so far apart that the hardware
-   prefetcher does not look far enough ahead. */
+/* The prefetch distance of loops over states, in bytes. The loads are too far apart for the hardware
+   prefetcher. */
 enum { CH_FETCH_AHEAD = 4096 };
 
 /* Rows of memory that will be read soon. Loops prefetch a share of them per step. Prefetching all of them at
    once would stall the loop. */
 typedef struct upcoming {
   const char *rows;
-  int64_t count, stride, bytes; /* count may be 0 or less: nothing is coming */
+  int64_t count, stride, bytes; /* rows, bytes between rows, bytes of a row; count <= 0: nothing to read */
 } upcoming;
 
-/* Returns rows first … first+count-1 of a head, for prefetching. The tile may continue in memory beyond what
-   was produced. */
+/* Returns rows first … first+count-1 of a head, for prefetching. They may be past the tile's last row if the
+   tile continues in memory. */
 static inline upcoming upcoming_rows(const ch_tile *tile, int64_t head, int64_t first, int64_t count,
                                      int64_t dim) {
   int64_t size = state_size(tile->dtype);

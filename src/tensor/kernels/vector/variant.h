@@ -82,9 +82,9 @@ ALWAYS_INLINE vec splat(real value) {
   return value - (vec){0}; /* minus, so that -0 stays -0 */
 }
 
-/* a b + c and c - a b, rounded once where the instruction set can. The compiler fuses nothing
-   (-ffp-contract=off): it would do so in one loop and not in another, and a row would have other bits alone
-   than with more rows. */
+/* vec_fma is a b + c and vec_fnma is c - a b, rounded once if the instruction set has that. The compiler fuses
+   nothing (-ffp-contract=off): it would do so in one loop and not in another, and a row's bits would depend on
+   the number of rows. */
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
 ALWAYS_INLINE vec vec_fma(vec a, vec b, vec c) {
   return (vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
@@ -178,7 +178,7 @@ ALWAYS_INLINE vec choose(ivec mask, vec a, vec b) {
   return (vec)(((ivec)a & mask) | ((ivec)b & ~mask));
 }
 
-/* a > b ? a : b and a < b ? a : b: a NaN in either gives b. */
+/* vec_max is a > b ? a : b, and vec_min is a < b ? a : b. A NaN in a or b gives b. */
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
 ALWAYS_INLINE vec vec_max(vec a, vec b) {
   return (vec)_mm512_max_ps((__m512)a, (__m512)b);
@@ -205,7 +205,8 @@ ALWAYS_INLINE vec vec_min(vec a, vec b) {
 }
 #endif
 
-/* Sum and maximum of the lanes; the order is fixed, so that results repeat exactly. */
+/* lanes_sum and lanes_max return the sum and the maximum of the lanes. The order is fixed, so that results
+   repeat exactly. */
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
 ALWAYS_INLINE real lanes_sum(vec v) {
   return _mm512_reduce_add_ps((__m512)v);
@@ -254,10 +255,10 @@ static inline void vector_range(int64_t n, int64_t *first, int64_t *last) {
 /* Below this many elements of work, a second thread costs more than it gains. */
 enum { CH_PARALLEL_ELEMENTS = 1 << 14 };
 
-/* Runs a statement on [first, last) of 0 … n-1: divided among all threads if `parallel` says that this pays,
-   else as a whole by the caller. `omp parallel if` is not used: it would create a team of one thread, whose
-   memory is allocated and freed between two larger teams. In decoding that is slower than the operation. The
-   same holds for a call inside a parallel region, where attention produces its tiles. */
+/* Runs a statement on [first, last) of 0 … n-1: divided among all threads if `parallel` is true, else as a
+   whole by the caller. `omp parallel if` is not used: it would create a team of one thread, whose memory is
+   allocated and freed between two larger teams. In decoding that is slower than the operation. A call inside a
+   parallel region, where attention produces its tiles, runs as a whole too. */
 #define FOR_RANGE(n, parallel, statement)                                                                    \
   do {                                                                                                       \
     int64_t first = 0, last = (n);                                                                           \
