@@ -1,5 +1,5 @@
 /* Times MPI_Allreduce on F32, for comparison with `crosshead train`, which sums in the order of micro-batches. Usage:
- * mpirun -n N bench_allreduce MEGABYTES, with the size of a model's gradients. Prints the median of ten. */
+ * mpirun -n N bench_allreduce MEGABYTES, with the size of a model's gradients. Prints the median of ten times. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

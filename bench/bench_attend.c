@@ -1,7 +1,8 @@
-/* Measures streaming attention: training and prefill in FLOPs per second, as shares of the multiply-add peak; decoding
- * in microseconds, as a share of the slower of two limits, the read bandwidth for the states and the multiply-add peak.
- * Limits and kernels are measured in turns, so that a busy machine slows both. Causal products count as half of the
- * square. Usage: bench_attend [part of a name]. Threads: OMP_NUM_THREADS; instruction set: CROSSHEAD_ISA. */
+/* Measures streaming attention: training and prefill in FLOPs per second, as shares of the multiply-add peak;
+ * decoding in microseconds, as a share of the slower of two limits, the read bandwidth for the states and the
+ * multiply-add peak. Limits and kernels are measured in turns, so that a busy machine slows both. A causal product
+ * counts only the keys that each query sees. Usage: bench_attend [part of a name]. Threads: OMP_NUM_THREADS;
+ * instruction set: CROSSHEAD_ISA. */
 #include <math.h>
 #include <omp.h>
 #include <stdint.h>
@@ -14,11 +15,12 @@
 #include "tensor/tile_producers.h"
 
 enum { ROUNDS = 8, MOST_TIMES = 1 << 16, FMA_ROUNDS = 1 << 18, MOST_SEQUENCES = 64 };
-/* Passes of few queries read the states of so many layers, one after the other, that caches cannot hold them. */
+/* Passes of at most 16 queries read the states of so many layers in turn that caches cannot hold them: at least this
+   many bytes. */
 static const int64_t LEAST_BYTES = INT64_C(1) << 29;
 static const double ROUND_SECONDS = 0.1;
 
-/* Every sequence has `past` tokens before its first query. value_dim = 0 stands for key_dim. */
+/* Every sequence has `past` tokens before its first query. value_dim = 0 means key_dim. */
 typedef struct shape {
   const char *name;
   int64_t sequences, queries, past, heads, kv_heads, key_dim, value_dim;
@@ -112,7 +114,7 @@ static void *reserve(bench *b, int64_t count, ch_dtype dtype) {
   return values;
 }
 
-/* Producers that copy tiles instead of computing them. */
+/* The producers from here to copy_both copy tiles instead of computing them. */
 static int64_t copied_keys(const ch_attend *args, int64_t heads, int64_t count) {
   return heads * count * args->key_dim;
 }
@@ -278,14 +280,15 @@ static ch_status attend_backward(void *context, ch_error *error) {
   return CH_OK;
 }
 
-/* The best results, because noise can only make them worse. */
+/* The best results of all repetitions. Noise can only make a result worse. */
 typedef struct figures {
   double forward, backward;   /* seconds per layer */
   double multiply_adds, read; /* limits of the machine, in FLOPs and in bytes per second */
 } figures;
 
 static figures measure(const bench *b, bool backward, bool decode) {
-  enum { FORWARD, MULTIPLY_ADDS, THIRD, WORKS }; /* THIRD is the backward pass, or reading */
+  /* THIRD is the backward pass if it is measured, else reading */
+  enum { FORWARD, MULTIPLY_ADDS, THIRD, WORKS };
   static double seconds[WORKS][MOST_TIMES];
   timed_part parts[WORKS] = {{.b = b}, {.b = b}, {.b = b}};
   ch_timed_work works[WORKS] = {

@@ -1,7 +1,7 @@
 /* Measures attention of one token over gated latents (EG-MLA) in milliseconds per layer, for different numbers of ids
- * among the cached tokens. Ids are folded, tokens are expanded, or the cheaper of both is chosen for each id. There are
- * 12 heads, and c = 128, r = n = v = 64. Usage: bench_gated [cached tokens]. Threads: OMP_NUM_THREADS; instruction set:
- * CROSSHEAD_ISA. */
+ * among the cached tokens. Ids are folded, tokens are expanded, or the cheaper of both is chosen for each id. There
+ * are 12 heads with 64 rotated and 64 unrotated key dims and 64 value dims, and latents have 128 elements. Usage:
+ * bench_gated [cached tokens]. Threads: OMP_NUM_THREADS; instruction set: CROSSHEAD_ISA. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -36,8 +36,8 @@ static float *values(int64_t count, float shift) {
   return made;
 }
 
-/* Groups tokens, in a scattered order, by id. With `single`, every second id occurs once and the others share the rest;
-   without, all ids occur equally often. */
+/* Groups tokens, in a scattered order, by id. With `single`, every second id occurs once and the others share the
+   remaining tokens equally. Without it, all ids occur equally often. */
 static ch_id_groups make_groups(int64_t tokens, int64_t ids, bool single, int32_t *memory) {
   int32_t *id = memory, *first = id + tokens, *token = first + tokens + 1;
   int64_t shared = single ? ids - ids / 2 : ids, rest = single ? tokens - ids / 2 : tokens, at = 0;
@@ -52,7 +52,8 @@ static ch_id_groups make_groups(int64_t tokens, int64_t ids, bool single, int32_
     }
   }
   first[ids] = (int32_t)at;
-  for (int64_t t = 0; t < tokens; t++) token[t] = (int32_t)(t * 7919 % tokens); /* 7919 is a prime */
+  /* a permutation unless the prime 7919 divides `tokens` */
+  for (int64_t t = 0; t < tokens; t++) token[t] = (int32_t)(t * 7919 % tokens);
   return (ch_id_groups){.count = ids, .id = id, .first = first, .token = token};
 }
 

@@ -88,8 +88,9 @@ static void time_product(bench *b, const char *name, const ch_gemm_shape *s) {
   static double seconds[WAYS][MOST_TIMES];
   way_call calls[WAYS];
   ch_timed_work works[WAYS];
-  int serving[WAYS], count = 0; /* serving: index in `works` of each function, or -1 */
-  ch_packed_forget(b->packed);  /* the shape of the last product */
+  /* serving: index in `works` of each function, or -1 if it cannot compute the product */
+  int serving[WAYS], count = 0;
+  ch_packed_forget(b->packed); /* drops the shape of the previous product */
   for (int w = 0; w < WAYS; w++) {
     calls[w] = (way_call){ways[w], b, s};
     serving[w] = ways[w](b, s) ? count++ : -1;
@@ -113,7 +114,8 @@ static void time_product(bench *b, const char *name, const ch_gemm_shape *s) {
   fflush(stdout);
 }
 
-/* Times the three products of a linear layer [out, in] on `rows` tokens. */
+/* Times the products of a linear layer [out, in] on `rows` tokens: the forward product and, with `backward`, those of
+   both gradients, each also added to an earlier gradient. */
 static void time_layer(bench *b, const char *filter, int64_t rows, int64_t out, int64_t in, bool backward) {
   const struct {
     const char *name;

@@ -1,6 +1,6 @@
-/* Measures the kernels: bytes per second if memory limits them, FLOPs per second of tile products, each as a share of
- * the limit that this machine reached in the same run. Usage: bench_kernels [part of a name]. Threads: OMP_NUM_THREADS;
- * instruction set: CROSSHEAD_ISA. */
+/* Measures the kernels that memory limits in bytes per second, and tile products in FLOPs per second. Each rate is
+ * also a share of the limit that this machine reached in the same run. Usage: bench_kernels [part of a name].
+ * Threads: OMP_NUM_THREADS; instruction set: CROSSHEAD_ISA. */
 #include <omp.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "bench/timing.h"
 #include "tensor/kernels.h"
 
-/* A buffer of ELEMENTS is larger than all caches together, so that every pass reads memory. */
+/* A buffer of ELEMENTS has 128 MiB, more than the caches of most machines, so that every pass reads memory. */
 enum { ELEMENTS = 1 << 25, BUFFERS = 4, ROUNDS = 5, MOST_TIMES = 1 << 16 };
 static const double ROUND_SECONDS = 0.06;
 
@@ -63,7 +63,8 @@ static ch_status call_kernel(void *context, ch_error *error) {
   return CH_OK;
 }
 
-/* Returns the shortest time of one call in seconds. *best_read receives the best rate of reading in bytes per second. */
+/* Returns the shortest time of one call in seconds. *best_read receives the best rate of reading, in bytes per
+   second. */
 static double best_time(work_function function, const work *w, double *best_read) {
   static double seconds[2][MOST_TIMES];
   kernel_call call = {function, w};
@@ -179,7 +180,7 @@ static void do_convert_to(const work *w) {
 /* Returns a product with the next weights [extra, n]. `rows` rows of x are first in `scratch`, and the results follow.
    Successive calls go through all buffers, so that no weights are in a cache. */
 static ch_product next_product(const work *w) {
-  static int64_t offset; /* place of the weights in the buffers, in bytes */
+  static int64_t offset; /* offset of the weights in the buffers, in bytes */
   int64_t bytes = w->n * w->extra * (int64_t)ch_dtype_size(w->dtype);
   int64_t room = BUFFERS * (int64_t)ELEMENTS * (int64_t)sizeof(float);
   offset = offset + 2 * bytes > room ? 0 : offset + bytes;
@@ -256,7 +257,7 @@ static void bench_gemv(const bench *b) {
     const char *name;
     ch_dtype dtype;
     work_function function;
-    bool there; /* true if the table has the kernel */
+    bool there; /* true if the kernels of this machine include it */
   } ways[] = {
       {"gemv F32", CH_F32, do_gemv, true},
       {"gemv F16", CH_F16, do_gemv, true},
@@ -304,7 +305,7 @@ int main(int count, char **arguments) {
   }
   b.scratch = calloc(1 << 20, sizeof(float));
   b.ids = malloc((1 << 17) * sizeof *b.ids);
-  /* Enough for the most and longest rows of bench_gemv with gemv_split. gemv_bf16 needs less. */
+  /* This is enough for gemv_split with the most rows and the longest ones of bench_gemv. gemv_bf16 needs less. */
   const size_t room_bytes = (size_t)omp_get_max_threads() * ch_gemv_split_room(16, 2048);
   b.room = ch_pages_alloc(room_bytes);
   if (!b.scratch || !b.ids || !b.room) return fprintf(stderr, "memory is out for the buffers\n"), 1;

@@ -1,10 +1,10 @@
 /* Measures how often the statements of a comparison are right on simulated losses. Usage: bench_coverage [DRAWS
- * [MECHANISMS]]
+ * [MECHANISMS]], with 2000 draws by default. MECHANISMS selects the rows with that number of mechanisms.
  *
- * Columns, in percent of the draws: "intervals" and "worst": the interval of a mechanism's distance to the best
- * contains the truth, on average and for the worst mechanism; "bounds": all upper bounds are right; "front": all
- * intervals along the front are right; "tied": two equal mechanisms are called a tie. "length": the length of the
- * intervals, divided by that from Bonferroni's correction over all pairs. */
+ * All columns but the last are percentages of the draws. "intervals" and "worst": the interval of a mechanism's
+ * distance to the best contains the truth, on average and for the worst mechanism. "bounds": all upper bounds are
+ * right. "front": all intervals along the front are right. "tied": two equal mechanisms are called a tie. The last
+ * column, "length", is the length of the intervals divided by that from Bonferroni's correction over all pairs. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,7 +13,8 @@
 typedef struct layout {
   const char *name;
   double step; /* difference between the means of neighbours, in standard deviations */
-  bool last;   /* true if the noisy mechanism is the last and worst; false: the first and best */
+  /* true: the noisy mechanism is the last one, the worst; false: it is the first one, the best */
+  bool last;
 } layout;
 
 int main(int count, char **arguments) {

@@ -1,4 +1,4 @@
-/* A directory for the files of one test program. The group's set-up creates it, and it is removed with its
+/* A directory for the files of one test program. The group's set-up creates it, and its tear-down removes it with its
  * contents. */
 #ifndef TESTS_SCRATCH_H
 #define TESTS_SCRATCH_H

@@ -77,7 +77,7 @@ static inline ch_model *model_of(const char *keys, ch_dtype dtype) {
   return sized_model_of(24, 20, keys, dtype);
 }
 
-/* Returns logits. `cached` tokens are prefilled before the others are decoded; 0: all at once. */
+/* Computes logits. `cached` tokens are prefilled before the others are decoded; 0: all at once. */
 static inline void logits_of(const ch_model *model, int64_t cached, float *logits) {
   int32_t tokens[LENGTH];
   for (int t = 0; t < LENGTH; t++) tokens[t] = (t * 5 + t * t) % VOCABULARY;

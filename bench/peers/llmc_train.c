@@ -3,10 +3,9 @@
  *
  *   cc -Ofast -march=native -fopenmp -DOMP -I LLMC bench/peers/llmc_train.c -lm -o llmc_train &&
  *     ./llmc_train A STEPS
- *
- * Its model is GPT-2: LayerNorm, learned positions, a GELU layer of 4 D (as many weights as the three
- * matrices of the shape's SwiGLU), and an LM head that is always tied. It prints one line: tokens/s of the
- * median step, loss of the last. */
+ * Its model is GPT-2: LayerNorm, learned positions, a GELU layer of 4 D (as many weights as the three matrices of the
+ * shape's SwiGLU), and an LM head that is always tied. The program prints one line: tokens per second in the median
+ * step, and the loss of the last step. */
 #define TESTING
 #include "train_gpt2.c"
 
@@ -48,7 +47,7 @@ int main(int count, char **arguments) {
   gpt2_build_from_checkpoint(&model, path);
   remove(path);
   for (int i = 0; i <= B * T; i++) tokens[i] = (int)((i * 7919u) % (unsigned)config.vocab_size);
-  for (int step = 0; step <= steps; step++) { /* the first warms up */
+  for (int step = 0; step <= steps; step++) { /* the first step warms up and is not timed */
     struct timespec start, end;
     clock_gettime(CLOCK_MONOTONIC, &start);
     gpt2_forward(&model, tokens, tokens + 1, B, T);

@@ -25,7 +25,7 @@ extern "C" {
 typedef struct ch_machine {
   /* names of the processor, of the operating system, and of the instruction set that the library uses ("avx512") */
   char processor[128], system[128], kernels[32];
-  int64_t cores, threads, memory_bytes; /* processors, threads that OpenMP gives, and main memory */
+  int64_t cores, threads, memory_bytes; /* number of processors, threads that OpenMP gives, bytes of memory */
 } ch_machine;
 
 /* Fills *machine for the machine that this runs on. */
@@ -40,7 +40,7 @@ typedef struct ch_speed_limits {
   double read_bandwidth, l3_bandwidth, l2_bandwidth;
 } ch_speed_limits;
 
-/* Measures the limits for some seconds. */
+/* Measures the limits, which takes some seconds, and fills *limits. */
 CH_API void ch_speed_limits_measure(ch_speed_limits *limits);
 
 /* ---- The speed of a model ---- */
@@ -53,7 +53,7 @@ CH_API void ch_speed_limits_measure(ch_speed_limits *limits);
 CH_API ch_status ch_model_open_random(const char *path, ch_precision type, uint64_t seed,
                                       const ch_model_settings *settings, ch_model **model, ch_error *error);
 
-/* The matrices of a model, as they bound its speed. */
+/* The facts about a model's matrices that bound its speed. */
 typedef struct ch_speed_matrices {
   double parameters; /* number of parameters of all tensors, in the form that is computed with */
   const char *type;  /* the type of most elements of the matrices, e.g. "BF16"; static storage */
@@ -69,20 +69,21 @@ CH_API void ch_speed_matrices_of(const ch_model *model, ch_speed_matrices *matri
  * add members. */
 typedef struct ch_speed_settings {
   int64_t batch; /* sequences that are computed together; default 1 */
-  /* tokens per sequence: of the prompt, decoded in one repetition, or of a training step; default 32 */
+  /* tokens per sequence: length of the prompt, number of tokens decoded in one repetition, or length of a training
+   * sequence; default 32 */
   int64_t tokens;
   /* decoding: tokens in the cache before the first decoded one, with arbitrary states; default 0 */
   int64_t depth;
-  /* timed repetitions after an untimed one, of which the median counts: 1 ... 1000, default 5 */
+  /* number of timed repetitions, 1 ... 1000, after an untimed one; their median counts; default 5 */
   int32_t repeat;
   ch_precision cache; /* element type of the cache; default F32 */
-  /* element types of cached keys, values and latents, where they differ; default: as `cache` */
+  /* element types of cached keys, values and latents, if they differ; default: as `cache` */
   ch_precision cache_keys, cache_values, cache_latents;
   ch_precision compute;  /* arithmetic of large products: F32 (default) or BF16 */
   bool precompute_gates; /* models with embedding gates: as ch_session_settings.precompute_gates */
   bool expand_gates;     /* decode by expanding every gated latent, to compare with grouping equal ids */
-  /* decoding: [id_count] ids of the tokens in the cache, repeated, if its states depend on them; NULL: arbitrary
-   * ids */
+  /* decoding: [id_count] ids of the tokens in the cache, for models whose cached states depend on ids; repeated as
+   * often as `depth` needs. NULL: arbitrary ids */
   const int32_t *ids;
   int64_t id_count;
   const ch_speed_limits *limits; /* the limits that ch_speed.share refers to; NULL: no shares */
@@ -90,7 +91,7 @@ typedef struct ch_speed_settings {
   ch_profile *profile;
 } ch_speed_settings;
 
-/* Fills the defaults. */
+/* Fills in the defaults. */
 CH_API void ch_speed_defaults(ch_speed_settings *settings);
 
 /* The results of a measurement. */
@@ -102,8 +103,9 @@ typedef struct ch_speed {
   /* prefill: bytes of matrices that a repetition reads; decoding: bytes of matrices and cache, once per pass */
   double bytes;
   double cache_bytes; /* decoding: the cache's part of `bytes` */
-  double share;       /* with `limits`: the time that the limit allows, over the measured time; else 0 */
-  /* the kind of the limit: "F32", "BF16" or "INT8" arithmetic; "" in decoding, whose limit is reading too */
+  double share;       /* with `limits`: shortest time that they allow, divided by the measured time; else 0 */
+  /* with `limits`: arithmetic that sets the limit, "F32", "BF16" or "INT8"; "" without `limits`, and in decoding,
+   * whose limit is reading too */
   const char *limit;
   double bandwidth; /* decoding, with `limits`: read bandwidth around the repetitions, bytes/s, the median */
   size_t memory;    /* training: peak resident bytes of the process during the steps */
@@ -117,9 +119,9 @@ CH_API ch_status ch_speed_prefill(const ch_model *model, const ch_speed_settings
 
 /* Measures the decoding of `tokens` tokens per sequence, and fills *speed. The limit for matrices is the longer of
  * two times: that of reading their bytes, and that of their products at the peak for their type. The limit for
- * attention is the longer of the times of reading the cache and of its products (as ch_account counts them) at
- * the peak for the cache's type. The read bandwidth is measured before and after each repetition, because it
- * varies on shared machines. settings must not be NULL. Errors: those of ch_speed_prefill. */
+ * attention is the longer of the times of reading the cache and of its products (as ch_account counts them) at the
+ * peak for the cache's type. With settings->limits, the read bandwidth is measured before and after each repetition,
+ * because it varies on shared machines. settings must not be NULL. Errors: those of ch_speed_prefill. */
 CH_API ch_status ch_speed_decode(const ch_model *model, const ch_speed_settings *settings, ch_speed *speed,
                                  ch_error *error);
 
@@ -131,26 +133,26 @@ CH_API ch_status ch_speed_train(const char *path, const ch_speed_settings *setti
 
 /* The memory saved and the time lost when a model computes matrices from a dictionary of atoms on use. */
 typedef struct ch_dictionary_cost {
-  double slowdown;      /* time of a decoded token, relative to that with the matrices */
+  double slowdown;      /* time of a decoded token with atoms, divided by that with matrices */
   double bytes;         /* bytes of attention's weights with atoms */
   double written_bytes; /* bytes of attention's weights with matrices */
 } ch_dictionary_cost;
 
-/* Decodes single tokens of one sequence with atoms and with matrices, in turns, and fills *cost. An atom stands in
- * for each matrix, which is not computed: it has as many bytes. Errors: CH_ERROR_ARGUMENT for a model that was not
- * opened with keep_dictionary, CH_ERROR_MEMORY. */
+/* Decodes single tokens of one sequence with atoms and with matrices, in turns, and fills *cost. In place of the
+ * computed matrices, single atoms are read, which have as many bytes. Errors: CH_ERROR_ARGUMENT for a model that was
+ * not opened with keep_dictionary, CH_ERROR_MEMORY. */
 CH_API ch_status ch_dictionary_cost_measure(const ch_model *model, ch_dictionary_cost *cost, ch_error *error);
 
 /* ---- Profiles ---- */
 
-/* Writes a table of a profile's operations, the slowest first: calls, milliseconds, rates, share of the
- * limit. Calls and times are per step; `steps` is the number of steps (tokens, prompts, training steps).
- * *text is NUL-terminated and the caller's: release it with ch_free. Errors: CH_ERROR_ARGUMENT for NULL, limits
- * included; CH_ERROR_MEMORY. */
+/* *text becomes a table of a profile's operations, the slowest first: calls, milliseconds, rates, share of the limit.
+ * Calls and times are per step; `steps` is the number of steps (tokens, prompts, training steps). *text is
+ * NUL-terminated and the caller's: release it with ch_free. Errors: CH_ERROR_ARGUMENT for NULL, limits included;
+ * CH_ERROR_MEMORY. */
 CH_API ch_status ch_profile_table(const ch_profile *profile, const char *title, double steps,
                                   const ch_speed_limits *limits, char **text, ch_error *error);
 
-/* Writes the profile as a JSON object whose "operations" is an array of objects, with figures per step. *json is
+/* *json becomes a JSON object whose "operations" is an array of objects, with figures per step. *json is
  * NUL-terminated and the caller's: release it with ch_free. Errors: those of ch_profile_table. */
 CH_API ch_status ch_profile_json(const ch_profile *profile, double steps, const ch_speed_limits *limits,
                                  char **json, ch_error *error);
@@ -159,14 +161,15 @@ CH_API ch_status ch_profile_json(const ch_profile *profile, double steps, const 
 typedef struct ch_trace_part {
   const char *title;         /* name of the part in the trace */
   const ch_profile *profile; /* a profile with events (keep_events of ch_profile_new) */
-  bool from_zero; /* true: times of its events are written as recorded, not from its first event on */
+  /* true: times of events are written as recorded; false: they count from the profile's first event */
+  bool from_zero;
 } ch_trace_part;
 
-/* Writes the events of traced [parts] to a file in the Trace Event Format, which chrome://tracing and
- * Perfetto open. Each part becomes a process of the trace, with one thread for spans and one for operations.
- * Every operation has its layer, FLOPs, bytes and, if `limits` is not NULL, its share of them. The file is
- * written under another name and renamed. Errors: CH_ERROR_IO, and CH_ERROR_MEMORY, also for a profile that ran
- * out of memory for events. */
+/* Writes the events of the profiles in traced [parts] to a file in the Trace Event Format, which chrome://tracing and
+ * Perfetto open. Each part becomes a process of the trace, with one thread for spans and one for operations. Every
+ * operation has its layer, FLOPs, bytes and, if `limits` is not NULL, its share of the limit. The file is written
+ * under another name and renamed. Errors: CH_ERROR_IO, and CH_ERROR_MEMORY, also for a profile that ran out of memory
+ * for events. */
 CH_API ch_status ch_trace_write(const char *path, int parts, const ch_trace_part *traced,
                                 const ch_speed_limits *limits, ch_error *error);
 

@@ -22,17 +22,16 @@ extern "C" {
  * time may render with it. */
 typedef struct ch_chat ch_chat;
 
-/* Opens the template of a model directory: chat_template.jinja, else additional_chat_templates/default.jinja,
- * else "chat_template" of tokenizer_config.json, else of chat_template.json (a text, or a list of texts with
- * names, of which "default" counts). Release *chat with ch_chat_free. tokenizer: the model's, which must
- * outlive it. *chat is NULL, without an error, if the directory has no template. Errors: CH_ERROR_ARGUMENT for
- * NULL; CH_ERROR_IO; CH_ERROR_FORMAT for a file that is damaged and a template that cannot be parsed;
- * CH_ERROR_MEMORY. */
+/* Opens the template of a model directory: chat_template.jinja, else additional_chat_templates/default.jinja, else
+ * "chat_template" of tokenizer_config.json, else of chat_template.json (a text, or a list of texts with names, of
+ * which "default" counts). Release *chat with ch_chat_free. tokenizer: the model's tokenizer, which must outlive the
+ * chat. *chat is NULL, without an error, if the directory has no template. Errors: CH_ERROR_ARGUMENT for NULL;
+ * CH_ERROR_IO; CH_ERROR_FORMAT for a file that is damaged and a template that cannot be parsed; CH_ERROR_MEMORY. */
 CH_API ch_status ch_chat_open(const char *directory, const ch_tokenizer *tokenizer, ch_chat **chat,
                               ch_error *error);
 
-/* Opens a template from its text (NUL-terminated UTF-8) in place of the directory's, which still names the
- * special tokens. `name` appears in messages. Errors: those of ch_chat_open. */
+/* Opens a template from its text (NUL-terminated UTF-8) in place of the directory's template. The directory still
+ * names the special tokens. `name` appears in messages. Errors: those of ch_chat_open. */
 CH_API ch_status ch_chat_open_text(const char *directory, const ch_tokenizer *tokenizer, const char *text,
                                    const char *name, ch_chat **chat, ch_error *error);
 
@@ -57,13 +56,13 @@ typedef struct ch_chat_request {
   /* true: the prompt ends with the content of the last message; excludes add_generation_prompt */
   bool continue_final_message;
   const char *variables; /* a JSON object whose members the template sees as variables; or NULL */
-  int64_t now;           /* time that strftime_now shows, in seconds since 1970; 0 = that of the clock */
+  int64_t now;           /* time that strftime_now shows, in seconds since 1970; 0 = the clock's time */
 } ch_chat_request;
 
-/* Renders the prompt as text: *size bytes, NUL-terminated. *text is the caller's: release it with ch_free.
- * Errors: CH_ERROR_ARGUMENT with the sentence of a template that calls raise_exception, for requests that
- * contradict themselves and for messages that are not UTF-8; CH_ERROR_FORMAT for a template that fails on
- * these messages and for `variables` that are no JSON object; CH_ERROR_MEMORY. */
+/* Renders the prompt as text: *size bytes, NUL-terminated. *text is the caller's: release it with ch_free. Errors:
+ * CH_ERROR_ARGUMENT with the sentence of a template that calls raise_exception, for requests that contradict
+ * themselves and for messages that are not UTF-8; CH_ERROR_FORMAT for a template that fails on these messages and for
+ * `variables` that are not a JSON object; CH_ERROR_MEMORY. */
 CH_API ch_status ch_chat_render(ch_chat *chat, const ch_chat_request *request, char **text, size_t *size,
                                 ch_error *error);
 

@@ -34,7 +34,7 @@
 extern "C" {
 #endif
 
-/* Returns the version of the library that is running, e.g. "0.2.0"; static storage. CH_VERSION_STRING is that
+/* Returns the version of the library that is running, e.g. "0.2.0"; static storage. CH_VERSION_STRING is the version
  * of the headers. */
 CH_API const char *ch_version(void);
 
@@ -51,8 +51,8 @@ CH_API void ch_free(void *memory);
  * returns CH_ERROR_INTERRUPTED unless it says otherwise. */
 typedef bool (*ch_progress)(int64_t done, int64_t total, void *user);
 
-/* Called about twenty times a second during long work, in the thread that called the library unless the
- * function says otherwise. Returning true ends the work as a ch_progress does that returns false. */
+/* Called about twenty times a second during long work, in the thread that called the library unless the function says
+ * otherwise. Returning true cancels the work, as returning false from a ch_progress does. */
 typedef bool (*ch_stop_test)(void *user);
 
 /* Called when a new stage of long work starts; ch_progress then restarts from 0. `name`, such as "documents",

@@ -31,7 +31,7 @@
 extern "C" {
 #endif
 
-/* The most seeds of a comparison. */
+/* The maximum number of seeds of a comparison. */
 enum { CH_COMPARE_MOST_SEEDS = 100 };
 
 /* The parameters of a model that are counted. */
@@ -69,8 +69,8 @@ typedef struct ch_compare_lineup {
   /* parameters of each model; 0 (default) = 1 million, or those of the first config file */
   int64_t parameters;
   ch_match match; /* quantity that is equal in all models; default CH_MATCH_PARAMETERS */
-  /* With CH_MATCH_CACHE: the most elements that a token may add to the cache, in all layers together. Models use at
-   * least three quarters of them. */
+  /* With CH_MATCH_CACHE: maximum number of elements that a token adds to the cache, all layers together. Models use
+   * at least three quarters of this number. */
   int64_t cache_per_token;
   int64_t layers, hidden, heads; /* layers, width and attention heads of all models; 0 (default) = chosen */
   /* a tokenizer.json, tokenizer.bin or a directory with one; NULL (default): one that is trained on the text */
@@ -102,11 +102,12 @@ typedef struct ch_compare_vision {
 /* The training of each model. */
 typedef struct ch_compare_training {
   int64_t tokens; /* tokens of text that each model is trained on; default 2 million */
-  /* sequences (or images) of a step; 0 (default) = 64 images, or 16 sequences, fewer (at least 2) where that gives a
-   * run 256 steps */
+  /* sequences (or images) of a step; 0 (default) = 64 images, or 16 sequences, or fewer (at least 2) if a run would
+   * otherwise have less than 256 steps */
   int64_t batch;
-  /* Sequences (or images) computed at a time, a divisor of `batch`: smaller ones give equal results up to rounding.
-   * 0 (default) = as many as memory allows. With several ranks_per_run each must get equally many. */
+  /* Sequences (or images) computed at a time, a divisor of `batch`. The results do not depend on it beyond rounding.
+   * 0 (default) = as many as memory allows. With ranks_per_run above 1, each rank must get an equal number of
+   * micro-batches. */
   int64_t micro_batch;
   ch_train_schedule schedule; /* CH_TRAIN_COSINE (default) or CH_TRAIN_CONSTANT (default of sweeps) */
   int64_t warmup;             /* steps of linear warm-up; -1 (default) = 5 % of all steps, at most 1000 */
@@ -128,9 +129,9 @@ typedef struct ch_compare_rates {
   /* Peak learning rates of single models: "mla=6e-3,mha=2e-3". A number without a name is the rate of all others;
    * `lr` must then be 0. NULL (default): none. */
   const char *rates;
-  /* The most rates that are tried to find each model's own, 3 to 9; 0 (default): models train at `lr` and `rates`.
-   * With the first seed and all tokens, it tries the rate that `lr` and `rates` give, twice and half of it, and
-   * further ones as long as the best is at the edge. Rates that are clearly worse are stopped early. All seeds then
+  /* The maximum number of rates to try for each model, 3 to 9; 0 (default): models train at `lr` and `rates`.
+   * The search uses the first seed and all tokens. It tries the rate that `lr` and `rates` give, twice and half of it,
+   * and further ones as long as the best is at the edge. Rates that are clearly worse are stopped early. All seeds then
    * train at the vertex of a parabola through the best three. */
   int64_t tune;
 } ch_compare_rates;
@@ -140,15 +141,15 @@ typedef struct ch_compare_schedule {
   /* Add seeds, one at a time, to the models where they lower the risk of the answer most, until it is at most `risk`
    * or `budget` is spent. The confidence then covers all looks at the results together. */
   bool until_decided;
-  /* with until_decided, which needs it: the most seconds of training of all runs, those finished earlier included */
+  /* maximum seconds of training of all runs together, those finished earlier included; until_decided needs it */
   double budget;
-  /* with until_decided: the most that the answer may be behind the best model, as a share of its loss (of images, in
-   * accuracy); default 0.01 */
+  /* with until_decided: maximum distance of the answer from the best model, as a share of the best loss (of images,
+   * in accuracy); default 0.01 */
   double risk;
   /* Also compare at other sizes, in OUT/rungs, and fit laws of loss against FLOPs to all sizes (ladder.h): 4 to 16
-   * numbers of parameters separated by commas, `parameters` always among them; "": that, its half, quarter and eighth.
-   * Tokens are in proportion to parameters. For text and named mechanisms; it excludes layers, hidden, heads and
-   * until_decided. NULL (default): no ladder. */
+   * numbers of parameters separated by commas, to which `parameters` is added; "": `parameters`, its half, quarter
+   * and eighth. Tokens are in proportion to parameters. A ladder is for text and named mechanisms, and excludes
+   * layers, hidden, heads and until_decided. NULL (default): no ladder. */
   const char *ladder;
   /* with `ladder`: number of parameters of models whose loss is predicted; 0 (default): none */
   int64_t target;
@@ -162,19 +163,21 @@ typedef struct ch_compare_schedule {
 
 /* Threads, engine, devices and processes that train the models. Decoding is always measured with this library. */
 typedef struct ch_compare_workers {
-  int32_t threads;           /* 0 (default) = as many as OpenMP gives: OMP_NUM_THREADS, else all cores */
+  /* number of threads; 0 (default) = as many as OpenMP gives: OMP_NUM_THREADS, else all cores */
+  int32_t threads;
   ch_training_engine engine; /* default CH_ENGINE_NATIVE; a comparison cannot change its engine */
   /* With CH_ENGINE_PYTORCH: devices as PyTorch names them, separated by commas, of which each rank takes the next
    * ranks_per_run (NULL: the first GPU, else the CPU), and the Python interpreter as ch_python_of finds it. */
   const char *device, *python;
   /* with CH_ENGINE_PYTORCH: divide each model over the ranks_per_run devices that train it (FSDP2) */
   bool shard;
-  /* The ranks of a job (ranks.h), or NULL: this process alone. Groups of ranks_per_run ranks train a run each; a group
-   * that is free gets the longest run that is left. With CH_ENGINE_PYTORCH each rank trains runs by itself. Losses are
-   * those of a process alone with as many threads. If a run fails, others continue. Every rank makes the call; rank 0
-   * has the results and gets the events. */
+  /* The ranks of a job (ranks.h), or NULL: this process alone. Groups of ranks_per_run ranks train a run each; a
+   * group that is free gets the longest run that is left. With CH_ENGINE_PYTORCH each rank trains its own runs.
+   * Losses are those of a single process with as many threads. If a run fails, others continue. Every rank makes the
+   * call; rank 0 has the results and gets the events. */
   ch_rank_group *ranks;
-  /* ranks that train a run together, a divisor of their number; with CH_ENGINE_PYTORCH, devices that do; default 1 */
+  /* number of ranks that train a run together, a divisor of the number of ranks; with CH_ENGINE_PYTORCH, number of
+   * devices that train a run together; default 1 */
   int64_t ranks_per_run;
 } ch_compare_workers;
 
@@ -184,10 +187,11 @@ typedef struct ch_compare_verdict {
    * the one with the smallest cache is recommended. Of images: of the models whose top-1 accuracy is at most this
    * share below the highest, the one with the fewest parameters of attention. Default 0.01. */
   double tolerance;
-  /* For text: the most bytes, at 16 bits per element, that the cache of the recommended model may need for a token;
-   * with `users`, for so many users of `context` tokens each. 0 (default): any number. */
+  /* For text: maximum bytes of the recommended model's cache, at 16 bits per element: per token, or with `users` for
+   * that many users with `context` tokens each. 0 (default): no limit. */
   double cache_budget;
-  /* number of users of cache_budget, which needs `context` too; 0 (default): it is per token */
+  /* number of users whose caches cache_budget limits, which needs `context` too; 0 (default): cache_budget is per
+   * token */
   int64_t users;
   int64_t context; /* tokens of the sequences whose caches are compared; 0 (default) = `sequence` */
   /* For text: tasks that every trained model is evaluated on (ch_evaluate_task), separated by commas, each with = and
@@ -196,8 +200,10 @@ typedef struct ch_compare_verdict {
    * added to a finished comparison; existing results are reused, and models whose weights were deleted are skipped.
    * NULL (default): none. */
   const char *tasks;
-  int64_t task_items; /* the most items of each task, the number generated for RULER; default 100, 0 = all */
-  bool remeasure;     /* time training and decoding of all models again, finished ones included */
+  /* maximum number of items of each task; default 100; 0 = all. Tasks of RULER generate this number of items for each
+   * length, 100 if it is 0. */
+  int64_t task_items;
+  bool remeasure; /* time training and decoding of all models again, finished ones included */
 } ch_compare_verdict;
 
 /* The destination of results. */
@@ -230,7 +236,7 @@ typedef struct ch_compare_settings {
   void *user;                  /* argument of the callbacks */
 } ch_compare_settings;
 
-/* Fills the defaults. */
+/* Fills in the defaults. */
 CH_API void ch_compare_defaults(ch_compare_settings *settings);
 
 /* ---- Comparing ---- */
@@ -279,7 +285,7 @@ CH_API ch_status ch_comparison_page(const ch_comparison *comparison, char **html
 
 /* The training data: a text, or images. */
 typedef struct ch_comparison_data {
-  const char *file; /* path of the data, as settings give it */
+  const char *file; /* path of the data, as given in the settings */
   /* size of the data's files in bytes; tokens (or images) to train and to validate on; vocabulary of models of text */
   int64_t bytes, train_tokens, validation_tokens, vocab_size;
   const char *tokenizer; /* path of the tokenizer's file, or "trained on this text"; "" for images */
@@ -293,8 +299,10 @@ typedef struct ch_comparison_data {
 
 /* A learning rate that was tried. */
 typedef struct ch_tried_rate {
-  double lr, loss; /* peak learning rate, and its validation loss, the last one where `stopped` */
-  bool stopped; /* true if the run was ended early, because it was clearly worse or its loss was not finite */
+  /* peak learning rate, and its validation loss; if `stopped`, that of the last evaluation, or 0 */
+  double lr, loss;
+  /* true if the run ended early, because it was clearly worse than others or its loss was not finite */
+  bool stopped;
 } ch_tried_rate;
 
 /* The result of a trained model on a task. */
@@ -331,9 +339,10 @@ typedef struct ch_model_result {
   double train_tokens_per_second;  /* speed of training, in tokens (or images) */
   double decode_tokens_per_second; /* speed of decoding; of images, images classified per second */
   double train_seconds;            /* seconds of all training steps */
-  int64_t timing_turns;   /* turns whose median is decode_tokens_per_second; 0: it was measured once, alone */
-  int64_t tokens_trained; /* tokens (or images) trained on; with CH_MATCH_TIME models differ in it */
-  bool images;            /* true for a model of images */
+  int64_t timing_turns; /* turns whose median is decode_tokens_per_second; 0: it was measured once, alone */
+  /* tokens (or images) trained on; with CH_MATCH_TIME their number differs between models */
+  int64_t tokens_trained;
+  bool images;                  /* true for a model of images */
   int64_t parameters_attention; /* parameters of attention, CH_COUNT_ATTENTION */
   int64_t parameters_active;    /* parameters that a token uses, CH_COUNT_ACTIVE */
   /* of images: shares of validation images whose label is the first choice, and among the first five */
@@ -341,7 +350,7 @@ typedef struct ch_model_result {
   /* parameters of token or patch embeddings; of the FFNs, experts included; of the lookup tables of gates */
   int64_t parameters_embedding, parameters_feed_forward, parameters_gate_embedding;
   double flops;        /* FLOPs of a forward pass per token (or image), without context */
-  int64_t flops_depth; /* tokens of context of flops_projections and the like; 0 for images */
+  int64_t flops_depth; /* tokens of context that flops_projections ... flops_head assume; 0 for images */
   /* FLOPs per token (or image) with flops_depth tokens of context: of attention's projections, of attention over the
    * context, of the FFNs, and of the head (of images, with the patches) */
   double flops_projections, flops_context, flops_feed_forward, flops_head;
@@ -354,12 +363,13 @@ typedef struct ch_model_result {
   double lr;                  /* peak learning rate */
   const ch_tried_rate *tried; /* [tried_count] rates that were tried, the usual one first */
   int32_t tried_count;        /* number of rates that were tried */
-  /* lowest and highest rate that are as good as `lr`, and share of the loss that the usual rate costs; 0: unknown */
+  /* lowest and highest rate that are as good as `lr`; share by which the usual rate raises the loss; 0: unknown */
   double lr_low, lr_high, usual_lr_cost;
   bool lr_at_edge; /* true if the best rate is the lowest or the highest one that was tried */
   /* [curve_points] means of the training loss, at most 400, and [validation_points] validation losses */
   const ch_curve_point *curve, *validation_curve;
-  /* [decode_points] speeds of decoding: tokens in the cache, and as the loss, tokens decoded per second */
+  /* [decode_points] speeds of decoding: `tokens` is the number of tokens in the cache, and `loss` the tokens decoded
+   * per second */
   const ch_curve_point *decode_curve;
   int32_t curve_points, validation_points, decode_points; /* numbers of points of the three curves */
   int64_t loss_spikes;         /* spikes of the training loss, as ch_stability_judge counts them */
@@ -388,8 +398,8 @@ typedef enum ch_verdict_kind {
   CH_VERDICT_TAKE = 0,
   /* names[0] is the choice, but the seeds so far do not exclude that another is as good */
   CH_VERDICT_NOT_DISTINGUISHABLE = 1,
-  /* too few seeds to know the risk: names[0] is the choice by the means; or no model can be chosen, and there are no
-   * names */
+  /* there are too few seeds to know the risk, and names[0] is the choice by the means; or no model can be chosen, and
+   * there are no names */
   CH_VERDICT_UNDECIDED = 2
 } ch_verdict_kind;
 
@@ -406,10 +416,10 @@ typedef struct ch_comparison_choice {
   /* 95 % interval of the distance to the best model of any size, as a share of the best loss (of images, in
    * accuracy); behind_high is INFINITY while there are too few seeds */
   double behind_low, behind_high;
-  /* share of additional training tokens that would make up for behind_high, by the curve of validation losses; NAN:
-   * unknown; INFINITY: no number of tokens would */
+  /* additional training tokens that would make up for behind_high, as a share of the tokens trained on, by the law of
+   * the training losses; NAN: unknown; INFINITY: no number of tokens suffices */
   double behind_tokens;
-  /* [tied_count] models whose mean differs from this one's by no more than chance may explain */
+  /* [tied_count] names of models whose mean differs from that of this model by no more than chance may explain */
   const char *const *tied_with;
   int32_t tied_count; /* number of tied_with */
 } ch_comparison_choice;
@@ -422,8 +432,8 @@ typedef struct ch_comparison_decision {
   const char *sentence;     /* the answer: lines separated by newlines, of which the first names the choice */
   int64_t seeds;            /* the largest number of seeds of any model */
   /* [choice_count] models, the largest cache first: those with larger caches that are better beyond the noise, the
-   * recommended one, and the best one at each smaller cache. With settings->verdict.cache_budget the recommended
-   * model alone. */
+   * recommended one, and the best one at each smaller cache. With settings->verdict.cache_budget, only the
+   * recommended model is listed. */
   const ch_comparison_choice *choices;
   int32_t choice_count; /* number of choices */
 } ch_comparison_decision;
@@ -448,7 +458,8 @@ typedef struct ch_compare_position {
   uint64_t seed;    /* seed of this run */
   double lr;        /* peak learning rate of this run */
   bool tries_rate;  /* true for a run that tries a rate (`tune`); `runs` does not count it */
-  /* number of this run, from 0 (where tries_rate, of finished runs), and of all runs of all models and seeds */
+  /* index of this run, from 0 (with tries_rate: number of finished runs), and number of runs of all models and
+   * seeds */
   int32_t run, runs;
   int32_t groups;     /* groups of ranks that train runs at the same time; 1: this process alone */
   ch_train_step step; /* the last finished step of this run; its tokens count images for models of images */
@@ -493,7 +504,7 @@ struct ch_compare_event {
       const ch_comparison_data *data;
     } prepared;
     struct {
-      int32_t index, rungs;  /* number of the size, from 0, the smallest first; number of sizes */
+      int32_t index, rungs;  /* index of the size, from 0, the smallest first; number of sizes */
       int64_t parameters;    /* parameters of each of its models */
       const char *directory; /* directory of its models */
     } rung;
@@ -514,7 +525,7 @@ struct ch_compare_event {
     } model;
     ch_compare_failure failed;
     struct {
-      /* number of the turn, from 0, and of turns so far, which becomes larger for speeds that are not steady */
+      /* index of the turn, from 0, and number of planned turns, which grows if speeds are not steady */
       int32_t turn, turns;
       const ch_model_result *model;
     } timing;
@@ -611,7 +622,7 @@ CH_API ch_status ch_compare_config(const ch_compare_lineup *lineup, const char *
 /* A name that comparisons know. All strings are in static storage. */
 typedef struct ch_mechanism_name {
   const char *name; /* the name: "gqa" */
-  /* noun for the N of "gqa:N", such as "key-value heads"; NULL: the name takes no number */
+  /* meaning of the N of "gqa:N", such as "key-value heads"; NULL: the name takes no number */
   const char *number;
   const char *summary; /* description in one line */
 } ch_mechanism_name;

@@ -1,4 +1,4 @@
-/* Smaller and plainer models from trained ones, without training. Link libcrosshead-train.
+/* Makes trained models smaller or plainer without training. Link libcrosshead-train.
  *
  *   ch_error error;
  *   if (ch_absorb_model("model", "plain", NULL, NULL, &error) != CH_OK) puts(error.message);
@@ -37,14 +37,14 @@ typedef struct ch_absorb_settings {
   void *user; /* argument of `progress` */
 } ch_absorb_settings;
 
-/* Fills the defaults. */
+/* Fills in the defaults. */
 CH_API void ch_absorb_defaults(ch_absorb_settings *settings);
 
 /* Folds the linear modules around a projection into its weights: linear knocking, head mixing, shared
  * matrices, low-rank residuals. The plainer model computes the same and is written to the directory OUT, where
  * it replaces a model; settings may be NULL for the defaults. *json (json may be NULL) becomes the object of
  * `crosshead absorb --json`, NUL-terminated and the caller's: release it with ch_free. Errors:
- * CH_ERROR_ARGUMENT when OUT is DIRECTORY or the type is none of these, CH_ERROR_CONFIG for a quantised model,
+ * CH_ERROR_ARGUMENT when OUT is DIRECTORY or the type is not F32, F16 or BF16, CH_ERROR_CONFIG for a quantised model,
  * CH_ERROR_NUMERIC for a value that is not finite or does not fit the type, CH_ERROR_INTERRUPTED when progress
  * returned false, and those of ch_model_open. */
 CH_API ch_status ch_absorb_model(const char *directory, const char *out, const ch_absorb_settings *settings,
@@ -65,8 +65,8 @@ typedef enum ch_compression {
 
 /* The weights of matrices' errors when atoms are computed and ranks searched. */
 typedef enum ch_error_weighting {
-  /* relative to a matrix' outputs, times the share that its layer's attention has of the residual stream, and
-   * larger for output and key projections */
+  /* relative to the matrix's outputs, times attention's share of the residual stream in the layer, and larger for
+   * output and key projections */
   CH_ERROR_WEIGHTING_MEASURED = 0,
   CH_ERROR_WEIGHTING_PAPER = 1 /* equal for all, as in the MASA paper (eq. 4) */
 } ch_error_weighting;
@@ -83,7 +83,8 @@ typedef enum ch_ranks {
  * may add members. All that it points to is the caller's and must last until ch_compress_model has returned. */
 typedef struct ch_compress_settings {
   ch_compression method; /* method of compression; default CH_COMPRESSION_MEA */
-  /* mea: key and value heads to keep, 1 to the model's; -1 (default) = by `budget` */
+  /* mea: number of key and value heads to keep, from 1 to the model's number; -1 (default) = chosen by `budget` or
+   * `cache` */
   int64_t component_heads;
   /* mea: the first and last layer to compress, counted from 0; -1 = the last one; default 0 and -1 */
   int64_t first_layer, last_layer;
@@ -102,17 +103,19 @@ typedef struct ch_compress_settings {
   double ratio; /* all but mea: share of the attention parameters to remove, above 0 and below 1 */
   /* all but mea: projections that are not compressed, separated by commas: "q,o" or "q_proj,o_proj" */
   const char *keep;
-  int64_t groups, atoms; /* masa: number of groups of layers, and of atoms of each; 0 (default) = chosen */
-  int64_t group_size;    /* basis sharing: adjacent layers that share a basis; default 2 */
-  ch_ranks ranks;        /* all but mea: rule that turns the ratio into ranks */
+  /* masa: number of groups of layers, and number of atoms of each group; 0 (default) = chosen */
+  int64_t groups, atoms;
+  int64_t group_size; /* basis sharing: number of adjacent layers that share a basis; default 2 */
+  ch_ranks ranks;     /* all but mea: rule that turns the ratio into ranks */
   /* masa, and other methods with CH_RANKS_SEARCHED: weights of the matrices' errors; elsewhere
    * CH_ERROR_WEIGHTING_PAPER is an error */
   ch_error_weighting weighting;
   /* calibration text, UTF-8; NULL = the weights alone decide. svd-llm and basis sharing need it, svd ignores
    * it. */
   const char *calibration;
-  int64_t calibration_tokens; /* tokens of the calibration text to use, from the first on; default 65536 */
-  /* mea and masa: only the weights decide, even with a calibration text, which budget and profile still use */
+  int64_t calibration_tokens; /* number of tokens of the calibration text to use; default 65536 */
+  /* mea and masa: compute the factors from the weights alone, even with a calibration text, which budget and profile
+   * still use */
   bool data_free;
   ch_precision type; /* element type of the new matrices: F32, F16 or BF16; default: the embedding's */
   /* Measure perplexity and, of models up to 4 GiB, decoding speed of both models, and write report.json and
@@ -121,12 +124,13 @@ typedef struct ch_compress_settings {
   /* with `report`: the text whose perplexity is measured, UTF-8; NULL = the last fifth of the calibration text,
    * which then does not calibrate. Without either text perplexity is not measured. */
   const char *text;
-  /* command line in the report, and name of the output there; NULL = "ch_compress_model", and `out` */
+  /* command line and name of the output for the report; NULL = "ch_compress_model" and `out` */
   const char *command, *name;
   /* result of a success: the report for a terminal, NUL-terminated and the caller's: release it with ch_free; or
    * NULL */
   char **table;
-  int32_t threads; /* 0 (default) = as many as OpenMP gives: OMP_NUM_THREADS, else all cores */
+  /* number of threads; 0 (default) = as many as OpenMP gives: OMP_NUM_THREADS, else all cores */
+  int32_t threads;
   /* The ranks of a job (ranks.h), which share the passes of text through models, or NULL: this process alone. All
    * ranks call ch_compress_model with the same settings; `out`, `command` and `name` are those of rank 0, which
    * computes the factors, measures the speeds, writes the files and returns the report. Each rank calls its own
@@ -140,17 +144,17 @@ typedef struct ch_compress_settings {
   void *user;          /* argument of both callbacks */
 } ch_compress_settings;
 
-/* Fills the defaults. */
+/* Fills in the defaults. */
 CH_API void ch_compress_defaults(ch_compress_settings *settings);
 
 /* Writes a smaller form of the model of DIRECTORY to the directory OUT, where it replaces a model. settings must not
  * be NULL: every method needs some. *json (json may be NULL) becomes the report of `crosshead compress --json`:
  * parameters before and after, the error of every matrix, and with settings->report the measurements. It is
- * NUL-terminated and the caller's: release it with ch_free. On other ranks than 0 *json and *settings->table
- * become NULL. Errors: CH_ERROR_ARGUMENT for settings that do not fit the method or the model and when OUT is
- * DIRECTORY; CH_ERROR_CONFIG for a model that the method cannot compress (a quantised one, for example);
- * CH_ERROR_NUMERIC for values that are not finite; CH_ERROR_INTERRUPTED when progress returned false; those of
- * ch_model_open, and for the texts those of ch_evaluate_text. */
+ * NUL-terminated and the caller's: release it with ch_free. On ranks other than 0 *json and *settings->table become
+ * NULL. Errors: CH_ERROR_ARGUMENT for settings that do not fit the method or the model and when OUT is DIRECTORY;
+ * CH_ERROR_CONFIG for a model that the method cannot compress (a quantised one, for example); CH_ERROR_NUMERIC for
+ * values that are not finite; CH_ERROR_INTERRUPTED when progress returned false; those of ch_model_open, and for the
+ * texts those of ch_evaluate_text. */
 CH_API ch_status ch_compress_model(const char *directory, const char *out,
                                    const ch_compress_settings *settings, char **json, ch_error *error);
 

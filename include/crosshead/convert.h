@@ -1,4 +1,4 @@
-/* Importing models of other programs, and exporting models for them. Link libcrosshead-train.
+/* Imports models of other programs, and exports models for them. Link libcrosshead-train.
  *
  *   ch_error error;
  *   if (ch_import("model.gguf", "model", NULL, NULL, &error) != CH_OK) puts(error.message);
@@ -26,12 +26,12 @@ typedef struct ch_import_settings {
   /* callback for progress in thousandths, or NULL; after it cancels, `out` holds no model */
   ch_progress progress;
   void *user; /* argument of `progress` */
-  /* result of a success: number of quantised matrices in the source, in whatever type they were written; or
-   * NULL */
+  /* result of a success: number of block-quantised matrices in the source, even if they were written in another type;
+   * or NULL */
   int64_t *matrices_quantised;
 } ch_import_settings;
 
-/* Fills the defaults. */
+/* Fills in the defaults. */
 CH_API void ch_import_defaults(ch_import_settings *settings);
 
 /* Converts PATH (a GGUF file, a llama2.c checkpoint or a Hugging Face directory) to the model directory OUT,
@@ -75,15 +75,15 @@ typedef struct ch_export_settings {
   const char *tokenizer;
 } ch_export_settings;
 
-/* Fills the defaults. */
+/* Fills in the defaults. */
 CH_API void ch_export_defaults(ch_export_settings *settings);
 
 /* Writes the model of DIRECTORY for other programs to OUT, a directory that must not hold a model or, for GGUF, a
- * file that must not exist; settings may be NULL for the defaults. GGUF holds plain models: knocking, head
- * mixing and shared matrices are folded into the weights. *json (json may be NULL) becomes the object of
- * `crosshead export --json`, NUL-terminated and the caller's: release it with ch_free. Errors: those of
- * ch_import; CH_ERROR_CONFIG for a model that the format cannot hold; CH_ERROR_ARGUMENT for a model that needs
- * expand_heads and for settings that exclude each other. */
+ * file that must not exist; settings may be NULL for the defaults. GGUF holds plain models: linear knocking, head
+ * mixing and shared matrices are folded into the weights. *json (json may be NULL) becomes the object of `crosshead
+ * export --json`, NUL-terminated and the caller's: release it with ch_free. Errors: those of ch_import;
+ * CH_ERROR_CONFIG for a model that the format cannot hold; CH_ERROR_ARGUMENT for a model that needs expand_heads and
+ * for settings that exclude each other. */
 CH_API ch_status ch_export(const char *directory, const char *out, const ch_export_settings *settings,
                            char **json, ch_error *error);
 

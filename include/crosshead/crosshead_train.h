@@ -1,5 +1,5 @@
-/* Crosshead: train, compare and convert models. Everything that libcrosshead-train offers (pkg-config
- * crosshead-train) besides running them (<crosshead/crosshead.h>).
+/* Crosshead: train, compare and convert models. This header includes all headers of libcrosshead-train (pkg-config
+ * crosshead-train). <crosshead/crosshead.h> runs models.
  *
  *   ch_comparison *comparison;
  *   ch_compare_settings settings;

@@ -22,40 +22,44 @@
 extern "C" {
 #endif
 
-/* Called with an item of a task and the model's answers: one NUL-terminated JSON object without line breaks, with
- * the names that lm-evaluation-harness logs (doc_id, doc, target, arguments, resps, acc, ...). It is valid during
+/* Called with an item of a task and the model's answers: one NUL-terminated JSON object without line breaks, with the
+ * names that lm-evaluation-harness logs (doc_id, doc, target, arguments, resps, acc, ...). The text is valid during
  * the call. Returning false ends the evaluation with CH_ERROR_INTERRUPTED. */
 typedef bool (*ch_sample_sink)(const char *json, void *user);
 
-/* A value of ch_evaluate_settings.examples: the number in the task's description. */
+/* The value of ch_evaluate_settings.examples that means the number in the task's description. */
 enum { CH_EXAMPLES_OF_TASK = -1 };
 
 /* The settings of an evaluation. Fill with ch_evaluate_defaults, then change what should differ: later versions
  * may add members. */
 typedef struct ch_evaluate_settings {
-  int64_t window; /* tokens that the model sees at once; 0 = the context, but at most 1024 for a text */
-  int64_t stride; /* for a text: tokens from window to window, fewer than `window`; 0 = half of it */
+  /* tokens that the model sees at once; 0 = the model's context, but at most 1024 for a text */
+  int64_t window;
+  /* for a text: tokens between the starts of two windows, fewer than `window`; 0 = half of `window` */
+  int64_t stride;
   ch_document_separator documents; /* separator of the documents of a text; default CH_DOCUMENTS_AUTO */
   ch_precision compute;            /* arithmetic of large products: F32 (default) or BF16 */
   ch_precision cache; /* for a text: type of the cache that it is read through; default: no cache */
-  /* for a text: types of cached keys, values and latents, where they differ; default: as `cache`, or F32 if only
-   * others are set */
+  /* for a text: types of cached keys, values and latents, if they differ; default: as `cache`, or F32 if `cache` is
+   * not set but one of the three is */
   ch_precision cache_keys, cache_values, cache_latents;
   /* For a task: the file or directory with its items. Tasks of RULER generate them: `items` may then be the text
    * that hides the needles, or documents with questions; NULL = a built-in text. */
   const char *items;
-  /* number of items of a task, or of images, from the first on; 0 = all. For a text: number of tokens; word and
-   * byte perplexity are then not measured. */
+  /* number of items of a task, or of images, starting with the first; 0 = all. For a text: number of tokens; word
+   * and byte perplexity are then not measured. */
   int64_t limit;
   /* for a task: number of solved examples before each question; CH_EXAMPLES_OF_TASK (default) = the number in its
    * description, most often 0 */
   int32_t examples;
-  const char *example_file; /* for a task: file of the solved examples; NULL = the description or the items */
+  /* for a task: file of the solved examples; NULL: they come from the description or the items */
+  const char *example_file;
   /* For a task of RULER: the lengths of its texts in tokens, answers included, separated by commas ("4096,16k",
    * where k is 1024); NULL = 4096. `limit` items are generated for each length, 100 if it is 0. */
   const char *lengths;
-  uint64_t seed;   /* for a task of RULER: random seed of its texts, below 2^32; default 1 */
-  int32_t threads; /* 0 (default) = as many as OpenMP gives: OMP_NUM_THREADS, else all cores */
+  uint64_t seed; /* for a task of RULER: random seed of its texts, below 2^32; default 1 */
+  /* number of threads; 0 (default) = as many as OpenMP gives: OMP_NUM_THREADS, else all cores */
+  int32_t threads;
   /* The ranks of a job that measure a text or a task together (ranks.h), or NULL: this process alone. All ranks
    * make the same call and get the same figures, which are those of one process, or the same error. Each rank calls
    * its own callbacks. Not for images. */
@@ -68,14 +72,14 @@ typedef struct ch_evaluate_settings {
   void *user;            /* argument of the callbacks */
 } ch_evaluate_settings;
 
-/* Fills the defaults. */
+/* Fills in the defaults. */
 CH_API void ch_evaluate_defaults(ch_evaluate_settings *settings);
 
 /* Measures perplexities of the text file PATH: per token over the whole text, per word and per byte over its
  * documents. The model needs a tokenizer; settings may be NULL for the defaults. *json becomes the object of
  * `crosshead eval --text --json`: token_perplexity, loss, tokens, word_perplexity, byte_perplexity and the rest,
  * with a cache also cache_bytes_per_token. It is NUL-terminated and the caller's: release it with ch_free.
- * Errors: CH_ERROR_IO; CH_ERROR_FORMAT for a file that is no text; CH_ERROR_ARGUMENT for settings out of range,
+ * Errors: CH_ERROR_IO; CH_ERROR_FORMAT for a file that is not text; CH_ERROR_ARGUMENT for settings out of range,
  * a model of images, without tokenizer or opened in F64, and a text of fewer than two tokens; CH_ERROR_NUMERIC
  * for a loss that is not finite; CH_ERROR_MEMORY; CH_ERROR_INTERRUPTED when progress returned false. */
 CH_API ch_status ch_evaluate_text(const ch_model *model, const char *path,
@@ -107,7 +111,7 @@ CH_API ch_status ch_evaluate_images(const ch_model *model, const char *path,
 
 /* A continuation to score. Zero-initialise it and set the two texts, which are the caller's. */
 typedef struct ch_continuation {
-  /* NUL-terminated UTF-8; "" for none. Consecutive elements with equal contexts compute them once. */
+  /* NUL-terminated UTF-8; "" for none. Consecutive elements with equal contexts compute the context once. */
   const char *context;
   const char *continuation; /* NUL-terminated UTF-8, not empty */
   double log_likelihood; /* result: ln of the continuation's probability after the context, over all tokens */

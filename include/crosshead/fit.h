@@ -26,7 +26,7 @@ extern "C" {
 /* A point of a loss curve. */
 typedef struct ch_curve_point {
   int64_t tokens; /* tokens (or images) trained on so far */
-  double loss;    /* mean cross entropy, in nats; NaN where it was not finite */
+  double loss;    /* mean cross entropy, in nats; NaN if it was not finite */
 } ch_curve_point;
 
 /* A value and the ends of its 95 % confidence interval: 0 or INFINITY where the data do not bound it. */
@@ -37,7 +37,7 @@ typedef struct ch_estimate {
 /* The law L(D) = (D_c/D)^alpha + L_0 of a loss after D tokens (MEA eq. 35). */
 typedef struct ch_scaling_law {
   ch_estimate alpha;
-  ch_estimate tokens; /* D_c; its value may be INFINITY where alpha is tiny */
+  ch_estimate tokens; /* D_c in tokens; the value may be INFINITY if alpha is tiny */
   ch_estimate floor;  /* L_0 in nats, never below 0 */
   ch_estimate at;     /* L(budget) in nats; NaN without a budget */
   double budget;      /* tokens at which `at` is the loss; 0: none */
@@ -96,13 +96,13 @@ typedef enum ch_stability_verdict {
 
 /* A stretch of losses far above those before it; docs/sweep.md defines it. */
 typedef struct ch_spike {
-  /* its first and last step, counted from 1; an unfinished spike lasts to the last step */
+  /* first and last step of the spike, counted from 1; an unfinished spike lasts to the last step */
   int64_t first, last;
   double height;  /* the highest loss minus the level before the spike, nats */
   bool recovered; /* true: the loss came back to its level */
 } ch_spike;
 
-/* The most spikes that ch_stability lists. */
+/* The maximum number of spikes that ch_stability lists. */
 enum { CH_SPIKES_KEPT = 64 };
 
 /* The stability of a run. */
@@ -128,19 +128,19 @@ typedef struct ch_fit_settings {
   /* parameters without embeddings at which a law of size and tokens predicts the loss, with `budget`; 0
    * (default): none */
   int64_t parameters;
-  /* tokens whose points are left out at the beginning of a curve; -1 (default): the first tenth of logs and
-   * results, none of tables */
+  /* number of tokens at the beginning of a curve whose points are left out; -1 (default): a tenth of the curve in
+   * logs and results, 0 in tables */
   int64_t skip;
   ch_size_form form; /* form of a law of size and tokens; default CH_SIZE_FORM_RATIO */
 } ch_fit_settings;
 
-/* Fills the defaults. */
+/* Fills in the defaults. */
 CH_API void ch_fit_defaults(ch_fit_settings *settings);
 
 /* The results for one curve. Strings belong to the fits. */
 typedef struct ch_curve_fit {
   const char *name;       /* name of the file or the run */
-  int32_t points;         /* number of points of the curve, with those that are left out */
+  int32_t points;         /* number of points of the curve, including those that are left out */
   ch_stability stability; /* stability of the training losses, if the file has them; else of the points */
   bool has_law;           /* true if a law was fitted */
   ch_scaling_law law;     /* the law, if has_law is set */
@@ -152,7 +152,7 @@ typedef struct ch_fits ch_fits;
 
 /* Fits the law to every curve of the file PATH, and judges its stability. The file is a table of tokens and
  * losses (CSV, or columns separated by spaces), the log.jsonl of a run, or the results.json of a comparison or
- * sweep. settings may be NULL for the defaults. A curve without a law is no error. Release *fits with
+ * sweep. settings may be NULL for the defaults. A curve without a law is not an error. Release *fits with
  * ch_fits_free. Errors: CH_ERROR_ARGUMENT for a negative budget, CH_ERROR_IO, CH_ERROR_MEMORY, and
  * CH_ERROR_FORMAT with the file and the line. */
 CH_API ch_status ch_fit_file(const char *path, const ch_fit_settings *settings, ch_fits **fits,
@@ -174,7 +174,7 @@ CH_API void ch_fits_free(ch_fits *fits);
 /* Returns the number of curves in the file, at least 1. */
 CH_API int32_t ch_fits_count(const ch_fits *fits);
 
-/* Returns curve `index` of 0 ... count - 1; it belongs to `fits`. NULL for another index. */
+/* Returns curve `index`, from 0 to count - 1; it belongs to `fits`. NULL for another index. */
 CH_API const ch_curve_fit *ch_fits_curve(const ch_fits *fits, int32_t index);
 
 /* Writes the object of `crosshead fit --json`. *json is NUL-terminated and the caller's: release it with ch_free.
@@ -187,7 +187,7 @@ CH_API ch_status ch_fits_text(const ch_fits *fits, char **text, ch_error *error)
 
 /* ---- Fits of arrays ---- */
 
-/* The fewest points of a curve, and the fewest models, that laws are fitted to. */
+/* The minimum number of points of a curve, and of models, that a law is fitted to. */
 enum { CH_SCALING_LEAST_POINTS = 8 };
 
 /* Fits the law to tokens [n], which rise, and losses [n]; docs/sweep.md describes the method. budget: the tokens
@@ -200,7 +200,7 @@ CH_API ch_status ch_scaling_law_fit(const double *tokens, const double *losses, 
 /* Returns the loss, in nats, that a fitted law predicts after `tokens` tokens. */
 CH_API double ch_scaling_law_loss(const ch_scaling_law *law, double tokens);
 
-/* The most models that a law of size and tokens is fitted to. */
+/* The maximum number of models that a law of size and tokens is fitted to. */
 enum { CH_SIZE_LAW_MOST_POINTS = 10000 };
 
 /* Fits a law of the form to n models with sizes, tokens and losses [n], in any order; docs/sweep.md describes the
@@ -215,8 +215,8 @@ CH_API ch_status ch_size_law_fit(ch_size_form form, const double *sizes, const d
 /* Returns the loss, in nats, that a fitted law predicts for `size` parameters and `tokens` tokens. */
 CH_API double ch_size_law_loss(const ch_size_law *law, double size, double tokens);
 
-/* Judges the training losses [n] of every step of a run, in nats; losses after one that is not finite do not
- * count. Fills *stability.
+/* Judges the training losses [n] of every step of a run, in nats; losses after one that is not finite are ignored.
+ * Fills *stability.
  *
  *   double losses[] = {3.2, 3.1, 3.0, 2.9};
  *   ch_stability stability;

@@ -36,16 +36,18 @@ CH_API ch_status ch_model_open_exact(const char *directory, ch_precision compute
 /* The inputs of a pass, and the wanted results. Zero-initialise it; later versions may add members. All that it
  * points to must last until ch_forward has returned. */
 typedef struct ch_forward_request {
-  const int32_t *tokens;     /* [sequences, length] ids, of a model of text */
-  int64_t sequences, length; /* of a model of images: the number of images, and 1 */
-  const float *pixels;       /* [sequences, channels, size, size], of a model of images in place of tokens */
-  const int32_t *labels;     /* [sequences] classes of images, -1 = not known; or NULL */
-  bool gradients;            /* compute the gradient of the loss for every parameter; ignored with `cached` */
+  const int32_t *tokens; /* [sequences, length] ids, of a model of text */
+  /* number of sequences, and tokens per sequence; with images, number of images, and 1 */
+  int64_t sequences, length;
+  const float *pixels;   /* [sequences, channels, size, size], of a model of images in place of tokens */
+  const int32_t *labels; /* [sequences] classes of images, -1 = not known; or NULL */
+  bool gradients;        /* compute the gradient of the loss for every parameter; ignored with `cached` */
   /* for models of text: compute logits for some tokens at a time and do not store them */
   bool loss_alone;
-  int64_t cached;     /* tokens to prefill before the rest are decoded one at a time; 0 = no cache */
+  /* number of tokens to prefill; the rest are decoded one at a time through the cache; 0 = no cache */
+  int64_t cached;
   ch_precision cache; /* element type of the cache; default F32 */
-  /* element types of cached keys, values and latents, where they differ; default: as `cache` */
+  /* element types of cached keys, values and latents, if they differ; default: as `cache` */
   ch_precision cache_keys, cache_values, cache_latents;
 } ch_forward_request;
 
@@ -71,13 +73,14 @@ typedef struct ch_gradient {
 
 /* The results of a pass. */
 typedef struct ch_forward_result {
-  float *logits; /* [sequences, length, V], or NULL with loss_alone; of images [sequences, classes] */
-  int64_t sequences, length, classes; /* length: 1 for images; classes: V, or the classes of images */
-  bool has_loss;                      /* true if a token or label is predicted: length > 1, or labels */
+  float *logits; /* [sequences, length, V] logits, or [sequences, classes] for images; NULL with loss_alone */
+  /* sizes of `logits`: length is 1 for images, classes is V or the number of classes of images */
+  int64_t sequences, length, classes;
+  bool has_loss; /* true if a token or label is predicted: length > 1, or labels */
   /* mean cross entropy, in nats, of the sequences * (length - 1) next tokens, or of the known labels */
   double loss;
-  ch_gradient *gradients; /* [gradient_count], of every parameter that training changes; or NULL */
-  int64_t gradient_count; /* 0 without gradients */
+  ch_gradient *gradients; /* [gradient_count] gradients of all parameters that training changes; or NULL */
+  int64_t gradient_count; /* number of gradients; 0 without them */
   /* elements that a token adds to the cache, all layers together; tokens of all sequences; 0 for images */
   int64_t cache_elements_per_token, cache_tokens;
   size_t cache_bytes_allocated; /* bytes of the cache; without `cached` those of an F32 cache, by formula */
@@ -92,7 +95,7 @@ typedef struct ch_forward_result {
 CH_API ch_status ch_forward(const ch_model *model, const ch_forward_request *request,
                             ch_forward_result *result, ch_error *error);
 
-/* Releases the memory of a result and sets it to zeros. `result` must not be NULL. */
+/* Releases the memory of a result and sets its members to zero. `result` must not be NULL. */
 CH_API void ch_forward_result_free(ch_forward_result *result);
 
 /* Writes a result as a safetensors file: "logits" in the shape of ch_forward_result.logits if they were stored,

@@ -26,11 +26,12 @@ typedef struct ch_sampler {
   /* divisor of the logits; 0 = always the likeliest token, the lower id of equals; default 1 */
   double temperature;
   int32_t top_k; /* number of likeliest tokens to draw from; 0 = all (default) */
-  double top_p;  /* of those, draw from the fewest whose probabilities sum to p, 0 to 1; 1 = all (default) */
+  /* sum of probabilities, 0 to 1: draws use the fewest of the top_k tokens that reach it; 1 = all (default) */
+  double top_p;
   uint64_t state[4]; /* random state, advanced by every draw; only ch_sampler_defaults sets it */
 } ch_sampler;
 
-/* Fills the defaults, with a random state that depends on `seed` alone. */
+/* Fills in the defaults, with a random state that depends on `seed` alone. */
 CH_API void ch_sampler_defaults(ch_sampler *sampler, uint64_t seed);
 
 /* Called with each new piece of text: whole UTF-8 characters, not NUL-terminated, valid during the call.
@@ -43,12 +44,12 @@ typedef enum ch_end {
   CH_END_LIMIT = 1,   /* max_tokens tokens were written */
   CH_END_FULL = 2,    /* the session has no room for more tokens */
   CH_END_STOPPED = 3, /* a sink or the session's progress callback returned false */
-  CH_END_ERROR = 4,   /* an error ended the text: most often, a logit was not a number */
+  CH_END_ERROR = 4,   /* an error ended the text, such as a logit that is not a number */
   CH_END_STRING = 5   /* a stop string was completed; the text ends before it */
 } ch_end;
 
-/* Returns the name of an end: "end", "length", "context", "stopped", "failed" or "stop string"; "unknown" for a
- * number that is none. Static storage. */
+/* Returns the name of an end: "end", "length", "context", "stopped", "failed" or "stop string"; "unknown" for any
+ * other number. Static storage. */
 CH_API const char *ch_end_name(ch_end end);
 
 /* The results of a generation. */
@@ -59,14 +60,14 @@ typedef struct ch_generation_result {
   int32_t stop_string; /* index of the stop string that ended the text; -1 without CH_END_STRING */
 } ch_generation_result;
 
-/* Reads a prompt (NUL-terminated UTF-8) and writes at most `max_tokens` tokens after it; 0 = as many as fit.
- * An empty session begins a text; any other continues its tokens. The session must have one sequence.
- * Afterwards it holds the prompt and the generated tokens, so that a second call continues from there.
- * result and sink may be NULL; a sampler of NULL means the defaults with seed 0. A callback that returns false
- * ends the text with CH_END_STOPPED and CH_OK. Errors: CH_ERROR_ARGUMENT for settings out of range, a session
- * of several sequences, a model without tokenizer and a prompt of no tokens, CH_ERROR_FORMAT for text that the
- * tokenizer cannot encode, CH_ERROR_FULL when the prompt does not fit; nothing is fed then. CH_ERROR_NUMERIC
- * when a logit is NaN or infinite, and CH_ERROR_MEMORY: the text ends there. */
+/* Reads a prompt (NUL-terminated UTF-8) and writes at most `max_tokens` tokens after it; 0 = as many as fit. An empty
+ * session begins a text; any other continues its tokens. The session must have one sequence. Afterwards it holds the
+ * prompt and the generated tokens, so that a second call continues from there. result and sink may be NULL; a sampler
+ * of NULL means the defaults with seed 0. A callback that returns false ends the text with CH_END_STOPPED and CH_OK.
+ * Errors: CH_ERROR_ARGUMENT for settings out of range, a session of several sequences, a model without tokenizer and
+ * a prompt of no tokens, CH_ERROR_FORMAT for text that the tokenizer cannot encode, CH_ERROR_FULL when the prompt
+ * does not fit; nothing is fed then. CH_ERROR_NUMERIC (see ch_sample) and CH_ERROR_MEMORY end the text, which keeps
+ * its earlier tokens. */
 CH_API ch_status ch_generate(ch_session *session, const char *prompt, int64_t max_tokens, ch_sampler *sampler,
                              ch_text_sink sink, void *user, ch_generation_result *result, ch_error *error);
 
@@ -78,7 +79,7 @@ typedef struct ch_token_probability {
   double log_probability; /* ln of the softmax of the raw logits, before temperature, top-k and top-p */
 } ch_token_probability;
 
-/* Called with each token written, before its text. top [top_count] are the likeliest tokens at its place, as
+/* Called with each token written, before its text. top [top_count] are the likeliest tokens at its position, as
  * ch_top_tokens orders them. Both pointers are valid during the call. Returning false stops the text. */
 typedef bool (*ch_token_sink)(const ch_token_probability *token, const ch_token_probability *top,
                               int32_t top_count, void *user);
@@ -86,13 +87,16 @@ typedef bool (*ch_token_sink)(const ch_token_probability *token, const ch_token_
 /* A text to generate. Zero-initialise it and set `prompt`, or `prompt_tokens`; later versions may add members.
  * Everything that it points to is the caller's and must last until the call has returned. */
 typedef struct ch_batch_text {
-  const char *prompt;  /* NUL-terminated UTF-8. Consecutive texts with the same pointer compute it once */
-  int64_t max_tokens;  /* the most tokens to write; 0 = as many as fit */
+  /* NUL-terminated UTF-8; consecutive texts with the same pointer compute the prompt once */
+  const char *prompt;
+  int64_t max_tokens;  /* maximum number of tokens to write; 0 = as many as fit */
   ch_sampler *sampler; /* sampler of this text, whose state advances; NULL = the defaults with seed 0 */
   ch_text_sink sink;   /* receives the text; or NULL */
   void *user;          /* argument of both sinks */
-  ch_generation_result generated; /* the results; of texts that share a prompt one counts its tokens */
-  ch_status status; /* result: CH_OK, or the error that ended the text; CH_ERROR_NUMERIC for a NaN logit */
+  /* the results; of texts that share a prompt, only one counts the prompt's tokens */
+  ch_generation_result generated;
+  /* result: CH_OK, or the error that ended the text, such as CH_ERROR_NUMERIC (see ch_sample) */
+  ch_status status;
   const int32_t *prompt_tokens; /* [prompt_token_count] ids in place of `prompt`, which must then be NULL */
   size_t prompt_token_count;
   bool prompt_special; /* true: special tokens written out in `prompt` become their ids (CH_TEXT_SPECIAL) */
@@ -122,7 +126,7 @@ CH_API ch_status ch_generate_text(ch_session *session, ch_batch_text *text, ch_e
 
 /* ---- Many texts at a time ---- */
 
-/* The most texts that are generated at a time. */
+/* The maximum number of texts that are generated at a time. */
 enum { CH_BATCH_MOST = 32 };
 
 /* Generates texts [count], as many at a time as the session has sequences (at most CH_BATCH_MOST), so that the
@@ -160,9 +164,8 @@ CH_API ch_status ch_sample(ch_sampler *sampler, const float *logits, int64_t voc
 CH_API ch_status ch_log_probability(const float *logits, int64_t vocab_size, int32_t token,
                                     double *log_probability, ch_error *error);
 
-/* Fills top [count] with the most likely tokens, the most likely first; of equal ones the lower id comes first.
- * Errors: those of ch_log_probability, and CH_ERROR_ARGUMENT for a count outside 1 ...
- * vocab_size. */
+/* Fills top [count] with the likeliest tokens, the likeliest first; of equally likely ones, the lower id comes first.
+ * Errors: those of ch_log_probability, and CH_ERROR_ARGUMENT for a count outside 1 ... vocab_size. */
 CH_API ch_status ch_top_tokens(const float *logits, int64_t vocab_size, ch_token_probability *top,
                                int32_t count, ch_error *error);
 

@@ -49,7 +49,7 @@ typedef struct ch_generation_settings {
   int64_t chunk; /* tokens of a prefill pass, 33 ... 1024; default 128 */
 } ch_generation_settings;
 
-/* Fills the defaults. */
+/* Fills in the defaults. */
 CH_API void ch_generation_defaults(ch_generation_settings *settings);
 
 /* Computes the bytes that a generation with these settings (NULL = the defaults) needs for weights, cache and
@@ -75,7 +75,7 @@ CH_API ch_session *ch_generation_session(ch_generation *generation);
 
 /* The kind of an event. */
 typedef enum ch_event_kind {
-  CH_EVENT_PROMPT_TOKEN = 0, /* with echo_probabilities: the next token of the prompt, from the first on */
+  CH_EVENT_PROMPT_TOKEN = 0, /* with echo_probabilities: the next token of the prompt */
   CH_EVENT_PROMPT = 1,       /* the prompt is read: one event per request, after those of its tokens */
   CH_EVENT_TOKEN = 2,        /* a choice wrote a token, which may be an end token */
   CH_EVENT_END = 3           /* a choice has ended: its last event */
@@ -94,8 +94,8 @@ typedef struct ch_event {
    * temperature. NaN for the first token of a prompt, which nothing predicts, and for CH_EVENT_TOKEN without
    * `probabilities`. */
   double log_probability;
-  /* CH_EVENT_PROMPT_TOKEN, CH_EVENT_TOKEN: [top_count] the likeliest tokens at the token's place, as
-   * ch_top_tokens orders them */
+  /* CH_EVENT_PROMPT_TOKEN, CH_EVENT_TOKEN: [top_count] the likeliest tokens at the token's position, as ch_top_tokens
+   * orders them */
   const ch_token_probability *top;
   int32_t top_count;
   int64_t index; /* index of the token in the prompt, or among the tokens of the choice; from 0 */
@@ -115,9 +115,9 @@ typedef struct ch_event {
   int32_t prompt_bytes;
 
   int64_t cached; /* CH_EVENT_PROMPT, CH_EVENT_END: tokens of the prompt whose states were reused */
-  /* CH_EVENT_END: the results. prompt_tokens were computed for this choice; the first of the choices that share
-   * a prompt counts it. `tokens` does not include an end token. CH_END_STOPPED: the choice was cancelled, or
-   * the callback returned false. */
+  /* CH_EVENT_END: the results. prompt_tokens were computed for this choice; of the choices that share a prompt, the
+   * first counts its tokens. `tokens` does not include an end token. CH_END_STOPPED: the choice was cancelled, or the
+   * callback returned false. */
   const ch_generation_result *generated;
   ch_status status;    /* CH_EVENT_END: CH_OK, or the error of CH_END_ERROR */
   const char *message; /* CH_EVENT_END: the sentence of the error; NULL without one */
@@ -141,10 +141,10 @@ typedef struct ch_logit_bias {
 typedef struct ch_generation_request {
   const int32_t *prompt; /* [prompt_count] ids, at least one */
   size_t prompt_count;
-  int32_t choices; /* number of continuations of the prompt, which is read once: 1 (default) ... 1024 */
-  /* the most tokens of a choice; -1 (default) = as many as fit; 0 = only read the prompt */
+  int32_t choices; /* number of continuations of the prompt, 1 (default) ... 1024; the prompt is read once */
+  /* maximum number of tokens of a choice; -1 (default) = as many as fit; 0 = only read the prompt */
   int64_t max_tokens;
-  ch_sampler sampler;          /* temperature, top_k and top_p of all choices; its state is ignored */
+  ch_sampler sampler;          /* temperature, top_k and top_p of all choices; sampler.state is ignored */
   uint64_t seed;               /* choice k draws as a sampler of ch_sampler_defaults(seed + k); default 0 */
   const ch_logit_bias *biases; /* [bias_count] biases, one per token */
   size_t bias_count;
@@ -157,8 +157,9 @@ typedef struct ch_generation_request {
   int64_t min_tokens;       /* tokens that a choice writes before it may end by an end token; default 0 */
   const char *const *stops; /* [stop_count] stop strings, as ch_batch_text.stops */
   int32_t stop_count;
-  bool probabilities; /* true: CH_EVENT_TOKEN has log_probability, and `top` if top_count is not 0 */
-  int32_t top_count;  /* number of likeliest tokens in events, 0 (default) ... 100, at most the vocabulary */
+  /* true: events of kind CH_EVENT_TOKEN have log_probability, and `top` if top_count is not 0 */
+  bool probabilities;
+  int32_t top_count; /* number of likeliest tokens in events, 0 (default) ... 100, at most the vocabulary */
   /* true: tokens of the prompt are reported too, with log_probability and `top`; no states are reused */
   bool echo_probabilities;
   bool reuse;         /* true (default): states of an earlier prompt that begins alike may be reused */
@@ -166,7 +167,7 @@ typedef struct ch_generation_request {
   void *user;         /* argument of the sink */
 } ch_generation_request;
 
-/* Fills the defaults; the prompt remains to be set. */
+/* Fills in the defaults; the prompt remains to be set. */
 CH_API void ch_generation_request_defaults(ch_generation_request *request);
 
 /* Adds a request to the queue. *id (id may be NULL) becomes its number, counted from 1 and never used twice.
@@ -210,7 +211,7 @@ typedef struct ch_generation_counts {
   int64_t waiting, processing, cache_tokens;
 } ch_generation_counts;
 
-/* Fills the counts. */
+/* Fills in the counts. */
 CH_API void ch_generation_count(const ch_generation *generation, ch_generation_counts *counts);
 
 /* A place and its text; a free place has the figures of its last text. */
@@ -224,8 +225,8 @@ typedef struct ch_generation_place {
 /* Fills *place for place `index`, 0 ... session.sequences - 1. Returns false for any other index. */
 CH_API bool ch_generation_at(const ch_generation *generation, int32_t index, ch_generation_place *place);
 
-/* Makes the memory of the first 512 tokens of place `index` resident, so that its first prompt does not wait
- * for page faults. Returns false if no place has this index. A server calls it while it is idle. */
+/* Makes the memory of the first 512 tokens of place `index` resident, so that its first prompt does not wait for page
+ * faults. Returns false if no place has this index. It is meant for servers that are idle. */
 CH_API bool ch_generation_warm(const ch_generation *generation, int32_t index);
 
 #ifdef __cplusplus

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-/* A configuration that was read. It never changes: any number of threads may use it at the same time. */
+/* The configuration of a model. It never changes: any number of threads may use it at the same time. */
 typedef struct ch_info ch_info;
 
 /* Reads the configuration of a model directory, or a config.json; release *info with ch_info_free. Sizes that it
@@ -35,13 +35,13 @@ CH_API void ch_info_free(ch_info *info);
 typedef struct ch_info_settings {
   int64_t depth;      /* tokens of context, for FLOPs and cache_elements_at_depth; default 0 */
   ch_precision cache; /* element type of the cache: F32, F16, BF16 (default), Q8_0 or Q4_0 */
-  /* element types of cached keys, values and latents, where they differ; default: as `cache` */
+  /* element types of cached keys, values and latents, if they differ; default: as `cache` */
   ch_precision cache_keys, cache_values, cache_latents;
   /* name of the cache's types on pages and in JSON; NULL (default) = "bf16", "k=q8_0,v=q4_0" and the like */
   const char *cache_name;
 } ch_info_settings;
 
-/* Fills the defaults. */
+/* Fills in the defaults. */
 CH_API void ch_info_defaults(ch_info_settings *settings);
 
 /* Writes the page that `crosshead info` prints. In all functions of this header settings may be NULL for the
@@ -70,7 +70,7 @@ typedef struct ch_flops {
   double attention_projections; /* all matrices of attention, and states of constant size */
   double attention_context;     /* the part that grows with the context: scores, weighted values */
   double feed_forward;          /* FFNs, or the chosen experts and the router */
-  /* 2 V D, tied or not; looking up an embedding is no product. In models of images: the classifier */
+  /* the LM head, 2 V D, tied or not; in models of images, the classifier. Looking up an embedding is not counted. */
   double lm_head;
   double patches; /* patch embedding of images */
   double total;   /* sum of the other members */
@@ -79,15 +79,18 @@ typedef struct ch_flops {
 /* The figures of a model. */
 typedef struct ch_account {
   int64_t parameters_total;
-  int64_t parameters_attention; /* under self_attn, linear_attn and model.dictionary, without gate tables */
-  /* embed_tokens and an untied lm_head; of models of images patches, positions and the classifier */
+  /* parameters under self_attn, linear_attn and model.dictionary, without gate tables */
+  int64_t parameters_attention;
+  /* parameters of embed_tokens and an untied lm_head; of models of images, those of patches, positions and the
+   * classifier */
   int64_t parameters_embedding;
-  /* of images: the patch embedding; positions of patches, with the class token; the classifier */
+  /* of images: parameters of the patch embedding; of the patches' positions, with the class token; of the
+   * classifier */
   int64_t parameters_patch, parameters_position, parameters_head;
-  int64_t parameters_gate_embedding; /* lookup tables of embedding gates */
-  int64_t parameters_feed_forward;   /* FFNs, or all experts and routers */
-  int64_t parameters_norm;           /* norms outside attention */
-  int64_t parameters_active;         /* the total minus gate tables and experts not chosen */
+  int64_t parameters_gate_embedding; /* parameters of the lookup tables of embedding gates */
+  int64_t parameters_feed_forward;   /* parameters of the FFNs, or of all experts and routers */
+  int64_t parameters_norm;           /* parameters of norms outside attention */
+  int64_t parameters_active;         /* all parameters except gate tables and experts that are not chosen */
   int64_t cache_elements_per_token;  /* elements that a token adds to the cache, all layers; 0 for images */
   /* elements in the cache of one sequence after `depth` tokens; a layer with a sliding window holds at most
    * its window and sinks */
@@ -98,7 +101,7 @@ typedef struct ch_account {
   /* of a layer with attention: heads times the rank of a head's query-key map, and the width of the latent
    * space that heads share; 0 without such a layer */
   int64_t total_effective_rank, shared_latent_dim;
-  ch_flops flops; /* one forward pass, as in training; a training step has three times as many */
+  ch_flops flops; /* FLOPs of a forward pass, as in training; a training step has three times as many */
   /* FLOPs of a token through the cache, in a pass over many tokens and alone; 0 for models of images */
   ch_flops prefill, decode;
 } ch_account;

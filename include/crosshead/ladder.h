@@ -25,10 +25,10 @@ extern "C" {
 #endif
 
 enum {
-  CH_LADDER_LEAST_RUNGS = 4,  /* the fewest sizes of a law */
-  CH_LADDER_MOST_RUNGS = 16,  /* the most sizes of a law */
-  CH_LADDER_MOST_SHARES = 3,  /* the most earlier shares of a run that a fit uses */
-  CH_LADDER_MOST_CURVES = 64, /* the most mechanisms */
+  CH_LADDER_LEAST_RUNGS = 4,  /* minimum number of sizes of a law */
+  CH_LADDER_MOST_RUNGS = 16,  /* maximum number of sizes of a law */
+  CH_LADDER_MOST_SHARES = 3,  /* maximum number of earlier shares of a run that a fit uses */
+  CH_LADDER_MOST_CURVES = 64, /* maximum number of mechanisms */
 };
 
 /* The law of a mechanism. Intervals have 95 % confidence; a bound is INFINITY if there is none, NaN if nothing is
@@ -44,10 +44,10 @@ typedef struct ch_ladder_law {
    * is NaN if they leave no degree of freedom */
   ch_estimate top;
   double top_loss; /* measured loss of the largest model, nats */
-  /* compute, and training time, that the baseline needs for the same loss, relative to this mechanism: at the
-   * target, or without one at the largest model; 1 of the baseline itself */
+  /* compute, and training time, that the baseline needs for the same loss, relative to this mechanism: at the target,
+   * or without a target at the largest model; 1 for the baseline */
   ch_estimate multiplier, time_multiplier;
-  /* [rungs] compute multiplier of each model's own loss, by the baseline's law */
+  /* [rungs] compute multiplier at each size, from the measured loss and the baseline's law */
   const double *rung_multipliers;
   int32_t rungs;     /* number of sizes */
   bool says_nothing; /* true: the losses do not bound alpha; they hardly fall, or by no law of this form */
@@ -55,20 +55,22 @@ typedef struct ch_ladder_law {
 
 /* The compute at which one mechanism overtakes another. */
 typedef struct ch_ladder_crossing {
-  int32_t below, above; /* index of the law with the lower loss at less compute than `flops`, and at more */
+  /* index of the law with the lower loss below `flops`, and of the one with the lower loss above */
+  int32_t below, above;
   /* FLOPs of training at the crossing; an end of the interval far from the sizes and the target is open: 0, or
    * INFINITY */
   ch_estimate flops;
-  double share; /* share of the resampled fits that cross; NaN without a degree of freedom */
+  double share; /* share of the resampled fits in which the two laws cross; NaN without a degree of freedom */
 } ch_ladder_crossing;
 
 /* The basis of the fitted laws. */
 typedef struct ch_ladder_basis {
   int32_t baseline; /* index of the law that multipliers refer to */
   bool one_floor;   /* true: all laws share one E, because separate ones fit no better (F test, 25 %) */
-  int32_t shares;   /* number of earlier shares of the runs in the fit; 0: the laws do not fit those */
-  double noise;     /* standard deviation of a loss from the laws, lack of fit included, nats */
-  int32_t degrees;  /* degrees of freedom of the fit */
+  /* number of earlier shares of the runs in the fit; 0: the laws do not fit earlier shares */
+  int32_t shares;
+  double noise;    /* standard deviation of a loss from the laws, lack of fit included, nats */
+  int32_t degrees; /* degrees of freedom of the fit */
 } ch_ladder_basis;
 
 /* The laws of a comparison with a ladder (ch_comparison_laws). They belong to the comparison. */
@@ -78,10 +80,10 @@ typedef struct ch_ladder_laws ch_ladder_laws;
 CH_API const ch_ladder_law *ch_ladder_laws_at(const ch_ladder_laws *laws, int32_t index);
 /* Returns the number of laws. */
 CH_API int32_t ch_ladder_laws_count(const ch_ladder_laws *laws);
-/* Returns crossing `index`, from 0, of those up to the target or, without one, ten times the compute of the
- * largest rung; it belongs to `laws`. NULL after the last. */
+/* Returns crossing `index`, from 0, of those up to the target or, without a target, up to ten times the compute of
+ * the largest model; it belongs to `laws`. NULL after the last. */
 CH_API const ch_ladder_crossing *ch_ladder_crossing_at(const ch_ladder_laws *laws, int32_t index);
-/* Fills the basis of the laws. */
+/* Fills in the basis of the laws. */
 CH_API void ch_ladder_basis_of(const ch_ladder_laws *laws, ch_ladder_basis *basis);
 
 #ifdef __cplusplus

@@ -22,16 +22,15 @@ typedef struct ch_model ch_model;
 
 /* ---- Opening ---- */
 
-/* Opens the model of DIRECTORY, ours or of one of the Hugging Face families in docs/model-files.md; release
- * *model with ch_model_close. Weights are mapped from the files, not copied: opening a large model is quick,
- * processes share one copy, and the files must stay unchanged until ch_model_close. A model without a
- * tokenizer opens too, but cannot encode or decode text. A model of images opens, but sessions reject it
- * (<crosshead/evaluate.h> measures it). Errors: CH_ERROR_IO, CH_ERROR_FORMAT and CH_ERROR_CONFIG, which name
- * the file and the key; CH_ERROR_MEMORY; CH_ERROR_ARGUMENT for NULL. */
+/* Opens the model of DIRECTORY, in Crosshead's form or of one of the Hugging Face families in docs/model-files.md;
+ * release *model with ch_model_close. Weights are mapped from the files, not copied: opening a large model is quick,
+ * processes share one copy, and the files must stay unchanged until ch_model_close. A model without a tokenizer opens
+ * too, but cannot encode or decode text. A model of images opens, but sessions reject it (<crosshead/evaluate.h>
+ * measures it). Errors: CH_ERROR_IO, CH_ERROR_FORMAT and CH_ERROR_CONFIG, which name the file and the key;
+ * CH_ERROR_MEMORY; CH_ERROR_ARGUMENT for NULL. */
 CH_API ch_status ch_model_open(const char *directory, ch_model **model, ch_error *error);
 
-/* Releases the model and its tokenizer. All sessions, generations and chats that use them must be freed
- * before. NULL is fine. */
+/* Releases the model and its tokenizer. Free all sessions, generations and chats that use them first. NULL is fine. */
 CH_API void ch_model_close(ch_model *model);
 
 /* ---- Facts ---- */
@@ -42,17 +41,17 @@ CH_API int64_t ch_model_vocab_size(const ch_model *model);
 /* Returns true if the model classifies images; else it reads and writes tokens. */
 CH_API bool ch_model_takes_images(const ch_model *model);
 
-/* Returns "model_type" of its configuration, e.g. "llama"; a text that belongs to the model. */
+/* Returns "model_type" of the model's configuration, e.g. "llama". The text belongs to the model. */
 CH_API const char *ch_model_type(const ch_model *model);
 
-/* Returns the number of its layers. */
+/* Returns the number of layers. */
 CH_API int64_t ch_model_layers(const ch_model *model);
 
 /* Returns the longest sequence that the model supports, in tokens. */
 CH_API int64_t ch_model_context_length(const ch_model *model);
 
-/* Returns the most tokens that a sequence can have: the context length of models with rotary or learned
- * positions; INT64_MAX for others, which can read more tokens than the context length. */
+/* Returns the maximum number of tokens of a sequence: the context length of models with rotary or learned positions;
+ * INT64_MAX for others, which can read more tokens than the context length. */
 CH_API int64_t ch_model_context_limit(const ch_model *model);
 
 /* The kinds of states in a key-value cache. */
@@ -66,10 +65,9 @@ typedef enum ch_cache_role {
  * Errors: CH_ERROR_ARGUMENT for NULL, CH_ERROR_MEMORY. */
 CH_API ch_status ch_model_cache_roles(const ch_model *model, unsigned *roles, ch_error *error);
 
-/* Writes the figures of `crosshead info --json` (<crosshead/info.h> has them as numbers): one JSON object
- * with parameters_total, cache_elements_per_token and the rest. *json is NUL-terminated and the caller's:
- * release it with ch_free. It reads the model's configuration again. Errors: those of ch_info_open and
- * ch_info_json. */
+/* Writes the figures of `crosshead info --json` (<crosshead/info.h> has them as numbers): one JSON object with
+ * parameters_total, cache_elements_per_token and the rest. *json is NUL-terminated and the caller's: release it with
+ * ch_free. The function reads the model's configuration again. Errors: those of ch_info_open and ch_info_json. */
 CH_API ch_status ch_model_info(const ch_model *model, char **json, ch_error *error);
 
 /* Returns the number of ids that end a text of this model, as its files name them, at most 16. *ids [returned
@@ -87,7 +85,7 @@ typedef struct ch_model_settings {
    * default they are materialised when the model is opened. */
   bool keep_dictionary;
   bool preload;      /* read the weights when the model is opened, not when they are first used */
-  bool no_tokenizer; /* do not open a tokenizer: for a model that reads and writes tokens */
+  bool no_tokenizer; /* do not open a tokenizer, for callers that pass tokens */
 } ch_model_settings;
 
 /* Opens a model as ch_model_open does, with settings (NULL = all zero).

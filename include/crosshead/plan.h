@@ -32,19 +32,19 @@ extern "C" {
 
 /* ---- Devices ---- */
 
-/* The most read rates of a device. */
+/* The maximum number of read rates of a device. */
 enum { CH_DEVICE_RATES = 10 };
 
 /* The bandwidth of reading the same memory again and again. */
 typedef struct ch_read_rate {
-  double bytes; /* size of the memory */
-  double rate;  /* bytes/s */
+  double bytes; /* size of the memory in bytes */
+  double rate;  /* read bandwidth, bytes/s */
 } ch_read_rate;
 
 /* The limits of a machine, and the shares of them that inference reaches. */
 typedef struct ch_device {
   char name[32];          /* "h100-sxm"; "here" for the machine that this runs on */
-  char title[96];         /* name for people: "NVIDIA H100 SXM, 80 GB" */
+  char title[96];         /* full name: "NVIDIA H100 SXM, 80 GB" */
   char source[256];       /* source of the figures: the title of a data sheet, "measured" or "given" */
   double read_bandwidth;  /* bandwidth of memory, bytes/s */
   double flops;           /* FLOP/s of dense products */
@@ -53,8 +53,8 @@ typedef struct ch_device {
   /* Shares that inference reaches, above 0 and at most 1: of read_bandwidth, of `flops` in prompts, of `flops` in
    * decoding steps, and of flops_quantised; the last is 0 if flops_quantised is 0. */
   double reading, computing, computing_step, computing_quantised;
-  double layer_seconds; /* seconds of a pass per layer, in addition to reading and arithmetic */
-  /* [rate_count] read bandwidths of caches, for rising bytes; above the last one read_bandwidth counts */
+  double layer_seconds; /* seconds per layer that a pass needs in addition to reading and arithmetic */
+  /* [rate_count] read bandwidths of caches, by rising size; read_bandwidth counts for memory larger than the last */
   ch_read_rate rates[CH_DEVICE_RATES];
   int32_t rate_count;
 } ch_device;
@@ -92,13 +92,13 @@ typedef struct ch_capacity_settings {
   /* shape of the named mechanisms: set `parameters`, or `layers` and `hidden`; 0 (default) = chosen to fit */
   int64_t parameters, layers, hidden, heads, vocab;
   ch_match match;       /* count of parameters to match: CH_MATCH_PARAMETERS (default) or CH_MATCH_ACTIVE */
-  int64_t context;      /* tokens of every user; must be set */
-  int64_t users;        /* sequences at the same time; default 1 */
+  int64_t context;      /* tokens of each user's sequence; must be set */
+  int64_t users;        /* number of sequences that are decoded at the same time; default 1 */
   int64_t memory;       /* bytes that may be used; 0 (default) = the memory of each device */
   double least_speed;   /* tokens per second that every user must get; default 0 */
   ch_precision weights; /* type of the matrices; default: as in the files; BF16 for a configuration alone */
   ch_precision cache;   /* element type of the cache; default BF16 */
-  /* element types of cached keys, values and latents, where they differ; default: as `cache` */
+  /* element types of cached keys, values and latents, if they differ; default: as `cache` */
   ch_precision cache_keys, cache_values, cache_latents;
   /* name of the cache's types on pages and in JSON; NULL (default) = "bf16", "k=q8_0,v=q4_0,latent=bf16" and the
    * like */
@@ -109,7 +109,7 @@ typedef struct ch_capacity_settings {
   ch_precision training; /* type that the ranks train in: F32 (default) or BF16 */
 } ch_capacity_settings;
 
-/* Fills the defaults. */
+/* Fills in the defaults. */
 CH_API void ch_capacity_defaults(ch_capacity_settings *settings);
 
 /* ---- The answer ---- */
@@ -126,11 +126,11 @@ typedef struct ch_capacity_candidate {
   int64_t layers, hidden_size, intermediate_size, parameters;
   int64_t weight_bytes;             /* bytes of all tensors, including lookup tables */
   int64_t step_weight_bytes;        /* bytes that one decoding step of all users reads */
-  int64_t cache_elements_per_token; /* of all layers */
+  int64_t cache_elements_per_token; /* elements that a token adds to the cache, all layers together */
   int64_t cache_bytes_per_token;    /* bytes that a token adds to the cache, all layers together */
   int64_t cache_bytes_per_user;     /* bytes of a user's cache at the requested context */
   int64_t cache_bytes;              /* bytes of the caches of all users */
-  int64_t gate_bytes;               /* the most bytes of rows of embedding gates by token id */
+  int64_t gate_bytes;               /* maximum bytes of embedding gates' rows, one for each token id */
   int64_t work_bytes;               /* bytes of activations, logits and scratch */
   int64_t needed_bytes;             /* bytes of weights, cache, gate rows and work memory together */
   double prefill_flops;             /* FLOPs of one prompt of the context's length */
@@ -158,7 +158,7 @@ typedef struct ch_capacity_estimate {
 typedef struct ch_capacity ch_capacity;
 
 /* Computes the answer. Weights are not read. Release *capacity with ch_capacity_free. A candidate that is not
- * possible is excluded; that is no error. Errors: CH_ERROR_ARGUMENT for settings that are NULL, missing or out of
+ * possible is excluded, which is not an error. Errors: CH_ERROR_ARGUMENT for settings that are NULL, missing or out of
  * range and for unknown names (the nearest is suggested), CH_ERROR_IO, CH_ERROR_FORMAT, CH_ERROR_CONFIG,
  * CH_ERROR_MEMORY. */
 CH_API ch_status ch_capacity_plan(const ch_capacity_settings *settings, ch_capacity **capacity,
@@ -176,12 +176,12 @@ CH_API const ch_capacity_candidate *ch_capacity_candidate_at(const ch_capacity *
 CH_API const ch_capacity_estimate *ch_capacity_estimate_at(const ch_capacity *capacity, int32_t index,
                                                            int32_t device);
 
-/* Writes the object of `crosshead plan --json`. *json is NUL-terminated and the caller's: release it with ch_free.
- * Errors: CH_ERROR_MEMORY. */
+/* *json becomes the object of `crosshead plan --json`. *json is NUL-terminated and the caller's: release it with
+ * ch_free. Errors: CH_ERROR_MEMORY. */
 CH_API ch_status ch_capacity_json(const ch_capacity *capacity, char **json, ch_error *error);
 
-/* Writes tables for a terminal; on each device, candidates that fit come first, the fastest decoding before
- * others. *text is NUL-terminated and the caller's: release it with ch_free. Errors: CH_ERROR_MEMORY. */
+/* *text becomes tables for a terminal. On each device, candidates that fit come first, and faster decoding before
+ * slower. *text is NUL-terminated and the caller's: release it with ch_free. Errors: CH_ERROR_MEMORY. */
 CH_API ch_status ch_capacity_text(const ch_capacity *capacity, char **text, ch_error *error);
 
 #ifdef __cplusplus

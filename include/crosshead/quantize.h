@@ -1,4 +1,4 @@
-/* Rounding a model's matrices to fewer bits. Link libcrosshead-train.
+/* Rounds a model's matrices to fewer bits. Link libcrosshead-train.
  *
  *   ch_error error;
  *   if (ch_quantize("model", "model-q8_0", NULL, NULL, &error) != CH_OK) puts(error.message);
@@ -26,15 +26,15 @@ typedef struct ch_quantize_settings {
   void *user; /* argument of `progress` */
 } ch_quantize_settings;
 
-/* Fills the defaults. */
+/* Fills in the defaults. */
 CH_API void ch_quantize_defaults(ch_quantize_settings *settings);
 
 /* Writes the model of DIRECTORY to the directory OUT with its matrices in settings->type; settings may be NULL
- * for the defaults. OUT is created if it does not exist; a model in it is replaced. If the length of a row is no
+ * for the defaults. OUT is created if it does not exist; a model in it is replaced. If the length of a row is not a
  * multiple of the type's block, the matrix becomes Q8_0 or, where that does not fit either, F16. Norms, biases
  * and matrices that multiply cached states keep their type. *json (json may be NULL) becomes the object of
  * `crosshead quantize --json`, NUL-terminated and the caller's: release it with ch_free. Errors:
- * CH_ERROR_ARGUMENT when OUT is DIRECTORY or the type is none of these; CH_ERROR_CONFIG for a model that is
+ * CH_ERROR_ARGUMENT when OUT is DIRECTORY or the type is not supported; CH_ERROR_CONFIG for a model that is
  * quantised already, shares matrices between layers or has no matrix to quantise; CH_ERROR_NUMERIC for a value
  * that is not finite or does not fit the type; CH_ERROR_INTERRUPTED when progress returned false; those of
  * ch_model_open. */

@@ -29,20 +29,20 @@ extern "C" {
 /* The ranks of a job, as one of them sees them. One thread at a time may use it. */
 typedef struct ch_rank_group ch_rank_group;
 
-/* Joins the job that this process was started in; ch_ranks_leave releases *ranks. *ranks is NULL, without an
- * error, for a process that was started alone. Call it at most once in a process, in the thread that will
- * train. The module crosshead-mpi.so contains MPI; CROSSHEAD_MPI names another file than the installed one.
- * Errors: CH_ERROR_IO if the process was started as one of several and MPI cannot be loaded, does not start or
- * is not in this build; CH_ERROR_MEMORY. */
+/* Joins the job that this process was started in; ch_ranks_leave releases *ranks. *ranks is NULL, without an error,
+ * for a process that was started alone. Call it at most once in a process, in the thread that will train. The module
+ * crosshead-mpi.so contains MPI. CROSSHEAD_MPI names a file to load in place of the installed one. Errors:
+ * CH_ERROR_IO if the process was started as one of several and MPI cannot be loaded, does not start or is not in this
+ * build; CH_ERROR_MEMORY. */
 CH_API ch_status ch_ranks_join(ch_rank_group **ranks, ch_error *error);
 /* Makes this process rank `rank` of `count` on one machine, without MPI; ch_ranks_leave releases *ranks. sockets
- * [count] are connected to the other ranks (AF_UNIX, SOCK_SEQPACKET; the element of the own rank is ignored),
- * and ch_ranks_leave closes them. Messages must be below 64 KiB: it suits a comparison that trains a run in
- * each rank (compare.h), but not a training step. If a rank dies, the others end too. Errors:
- * CH_ERROR_ARGUMENT for a rank outside 0 ... count - 1, CH_ERROR_MEMORY. */
+ * [count] are connected to the other ranks (AF_UNIX, SOCK_SEQPACKET; the element of the own rank is ignored), and
+ * ch_ranks_leave closes them. Messages must be below 64 KiB, which is enough for a comparison that trains a run in
+ * each rank (compare.h), but not for a training step. If a rank dies, the others end too. Errors: CH_ERROR_ARGUMENT
+ * for a rank outside 0 ... count - 1, CH_ERROR_MEMORY. */
 CH_API ch_status ch_ranks_over_sockets(int rank, int count, const int *sockets, ch_rank_group **ranks,
                                        ch_error *error);
-/* Waits until all ranks leave the job, and releases `ranks`. NULL is fine. */
+/* Waits until all ranks have called it, and releases `ranks`. NULL is fine. */
 CH_API void ch_ranks_leave(ch_rank_group *ranks);
 
 /* Return the number of this process, from 0, and the number of ranks; 0 and 1 for NULL. */

@@ -37,8 +37,8 @@ typedef enum ch_runs_flags {
 } ch_runs_flags;
 
 /* Opens the file PATH; `flags` are of ch_runs_flags. Release *runs with ch_runs_close. Errors, which leave the
- * contents of the file unchanged: CH_ERROR_IO for a file that does not exist, cannot be read or is locked by
- * another program; CH_ERROR_FORMAT for a file that is empty, damaged, of a newer version or no file of runs;
+ * contents of the file unchanged: CH_ERROR_IO for a file that does not exist, cannot be read or is locked by another
+ * program; CH_ERROR_FORMAT for a file that is empty, damaged, of a newer version or not a file of runs;
  * CH_ERROR_ARGUMENT for NULL; CH_ERROR_MEMORY. */
 CH_API ch_status ch_runs_open(const char *path, unsigned flags, ch_runs **runs, ch_error *error);
 
@@ -52,8 +52,8 @@ CH_API char *ch_runs_beside(const char *output);
 
 /* ---- Its runs ---- */
 
-/* A run. In a run that was found texts are never NULL; in one to save NULL means "", or "{}" for JSON. Numbers
- * that are not known are NaN or, when whole, -1. Zero-initialise it; later versions may add members. */
+/* A run. If a query found it, its texts are never NULL. In a run to save, a NULL text means "", or "{}" for JSON.
+ * Numbers that are not known are NaN or, when whole, -1. Zero-initialise it; later versions may add members. */
 typedef struct ch_run_record {
   int64_t id;            /* number of the run, which the file gives; ignored when a run is saved */
   const char *kind;      /* "train", "compare", "sweep" or "eval" */
@@ -64,7 +64,7 @@ typedef struct ch_run_record {
    * heads as query heads */
   const char *mechanism;
   const char *dataset;              /* data of the training or the evaluation */
-  int64_t seed, tokens, parameters; /* tokens: number of tokens trained on so far */
+  int64_t seed, tokens, parameters; /* seed; number of tokens trained on so far; number of parameters */
   double lr, loss, validation_loss; /* peak learning rate, last training loss, validation loss */
   double seconds;                   /* seconds of training, or of the evaluation */
   const char *started, *finished;   /* times in UTC, ISO 8601 */
@@ -77,7 +77,7 @@ typedef struct ch_run_record {
   int64_t curve_points, validation_points;
 } ch_run_record;
 
-/* Facts about a run that its files do not contain; members may be NULL. */
+/* Facts about a run that its files do not contain. Members may be NULL. */
 typedef struct ch_run_labels {
   const char *kind;             /* kind of the run; NULL: "train", of an evaluation "eval" */
   const char *name;             /* name of the run; NULL: the last part of its directory */
@@ -87,17 +87,17 @@ typedef struct ch_run_labels {
 } ch_run_labels;
 
 /* Saves the training run of DIRECTORY: its log.jsonl, and result.json if it exists; labels may be NULL. Curves of
- * more than 1000 points become means of equal stretches. *id (id may be NULL) becomes its number. Errors:
- * CH_ERROR_ARGUMENT for NULL, CH_ERROR_IO for a directory without log, CH_ERROR_FORMAT for a log that does not
- * begin with a run, and those of ch_runs_put. */
+ * more than 1000 points become means of equal stretches. *id (id may be NULL) becomes the run's number. Errors:
+ * CH_ERROR_ARGUMENT for NULL, CH_ERROR_IO for a directory without log, CH_ERROR_FORMAT for a log that does not begin
+ * with a run, and those of ch_runs_put. */
 CH_API ch_status ch_runs_record(ch_runs *runs, const char *directory, const ch_run_labels *labels,
                                 int64_t *id, ch_error *error);
 
-/* Saves an evaluation that has just ended on this machine. json: the object that ch_evaluate_text,
- * ch_evaluate_task or ch_evaluate_images wrote for the model; its "loss" becomes validation_loss, and its
- * "seconds" seconds. labels may be NULL. *id (id may be NULL) becomes its number. Errors: CH_ERROR_ARGUMENT for
- * NULL, CH_ERROR_FORMAT for a text that is no JSON object, CH_ERROR_IO for a model whose directory is gone, and
- * those of ch_runs_put. */
+/* Saves an evaluation that has just ended on this machine. json: the object that ch_evaluate_text, ch_evaluate_task
+ * or ch_evaluate_images wrote for the model; its "loss" becomes validation_loss, and its "seconds" become `seconds`.
+ * labels may be NULL. *id (id may be NULL) becomes the run's number. Errors: CH_ERROR_ARGUMENT for NULL,
+ * CH_ERROR_FORMAT for a text that is not a JSON object, CH_ERROR_IO for a model whose directory is gone, and those of
+ * ch_runs_put. */
 CH_API ch_status ch_runs_record_evaluation(ch_runs *runs, const ch_model *model, const char *json,
                                            const ch_run_labels *labels, int64_t *id, ch_error *error);
 
@@ -123,10 +123,10 @@ CH_API ch_status ch_runs_record_evaluation(ch_runs *runs, const ch_model *model,
  *     ch_runs_close(runs);
  *   } */
 typedef struct ch_runs_query {
-  const char *const *terms; /* [count] */
+  const char *const *terms; /* [count] terms */
   int32_t count;
-  const char *sort; /* the key to sort by, with a '-' before it for the highest first; NULL: the number */
-  int64_t limit;    /* the most runs to return; 0: all */
+  const char *sort; /* key to sort by, after a '-' for the highest first; NULL: the number of the run */
+  int64_t limit;    /* maximum number of runs to return; 0: all */
   bool curves;      /* true: also read the loss curves; otherwise runs have no points */
 } ch_runs_query;
 
@@ -148,20 +148,20 @@ CH_API int64_t ch_run_list_count(const ch_run_list *found);
 /* Returns run `index`, 0 ... count - 1, in the requested order; it belongs to `found`. NULL for another index. */
 CH_API const ch_run_record *ch_run_list_at(const ch_run_list *found, int64_t index);
 
-/* Writes one run as a JSON object: its members by their names, unknown numbers as null; with `curves` also
- * "curve" and "validation_curve", lists of [tokens, loss]. *json is NUL-terminated and the caller's: release
- * it with ch_free. Errors: CH_ERROR_ARGUMENT for NULL, CH_ERROR_MEMORY. */
+/* *json becomes a run as a JSON object: its members by their names, unknown numbers as null; with `curves` also
+ * "curve" and "validation_curve", lists of [tokens, loss]. *json is NUL-terminated and the caller's: release it with
+ * ch_free. Errors: CH_ERROR_ARGUMENT for NULL, CH_ERROR_MEMORY. */
 CH_API ch_status ch_run_record_json(const ch_run_record *run, bool curves, char **json, ch_error *error);
 
 /* ---- Saving and deleting single runs ---- */
 
-/* Saves a run. If the file has a run with the same `directory` and `started`, that run is updated: its number,
- * kind and name stay, an empty text other than the status leaves the old one, and all else is replaced. *id (id
- * may be NULL) becomes its number. Errors: CH_ERROR_IO, CH_ERROR_FORMAT, CH_ERROR_MEMORY. */
+/* Saves a run. If the file has a run with the same `directory` and `started`, that run is updated: its number, kind
+ * and name stay, an empty text other than the status leaves the old one, and all else is replaced. *id (id may be
+ * NULL) becomes the run's number. Errors: CH_ERROR_IO, CH_ERROR_FORMAT, CH_ERROR_MEMORY. */
 CH_API ch_status ch_runs_put(ch_runs *runs, const ch_run_record *run, int64_t *id, ch_error *error);
 
-/* Removes the runs of numbers ids [count] from the file, all or none; models and logs stay. Numbers of no run are
- * ignored. Errors: CH_ERROR_IO, CH_ERROR_FORMAT, CH_ERROR_MEMORY. */
+/* Removes the runs with the numbers ids [count] from the file, all or none. Models and logs stay. Numbers without a
+ * run are ignored. Errors: CH_ERROR_IO, CH_ERROR_FORMAT, CH_ERROR_MEMORY. */
 CH_API ch_status ch_runs_delete(ch_runs *runs, const int64_t *ids, int64_t count, ch_error *error);
 
 #ifdef __cplusplus

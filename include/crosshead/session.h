@@ -30,10 +30,11 @@ typedef struct ch_session ch_session;
 typedef struct ch_session_settings {
   /* tokens that each sequence has room for, prompt included; 0 (default) = the context length, at most 4096 */
   int64_t max_tokens;
-  int32_t sequences;  /* B, the number of sequences; default 1 */
-  int32_t threads;    /* 0 (default) = as many as OpenMP gives: OMP_NUM_THREADS, else all cores */
+  int32_t sequences; /* number of sequences, B below; default 1 */
+  /* number of threads; 0 (default) = as many as OpenMP gives: OMP_NUM_THREADS, else all cores */
+  int32_t threads;
   ch_precision cache; /* element type of the cache: F32 (default), F16, BF16, Q8_0 or Q4_0 */
-  /* element types of cached keys, values and latents, where they differ; default: as `cache` */
+  /* element types of cached keys, values and latents, if they differ; default: as `cache` */
   ch_precision cache_keys, cache_values, cache_latents;
   ch_precision compute; /* arithmetic of large products: F32 (default) or BF16 */
   /* Tabulate the embedding gates of all ids when the session is created. It decodes faster and needs a row of
@@ -41,7 +42,7 @@ typedef struct ch_session_settings {
   bool precompute_gates;
 } ch_session_settings;
 
-/* Fills the defaults. */
+/* Fills in the defaults. */
 CH_API void ch_session_defaults(ch_session_settings *settings);
 
 /* Creates a session with empty sequences; release *session with ch_session_free. The cache is allocated here.
@@ -87,8 +88,8 @@ CH_API ch_status ch_session_feed_all(ch_session *session, const int32_t *tokens,
 CH_API ch_status ch_session_step(ch_session *session, size_t count, const int32_t *tokens,
                                  const float **logits, ch_error *error);
 
-/* Appends tokens [count], one to each of sequences [count]; *logits [count, V]. Otherwise as ch_session_step. A
- * sequence that is listed twice is CH_ERROR_ARGUMENT too. */
+/* Appends tokens [count], one to each of sequences [count]; *logits [count, V]. The logits are those of
+ * ch_session_step. Fails with CH_ERROR_ARGUMENT also if a sequence is listed twice. */
 CH_API ch_status ch_session_step_some(ch_session *session, const int32_t *sequences, size_t count,
                                       const int32_t *tokens, const float **logits, ch_error *error);
 
@@ -113,9 +114,9 @@ CH_API int64_t ch_session_cache_token_bytes(const ch_session *session);
 
 /* The memory of a session, in bytes. */
 typedef struct ch_memory {
-  uint64_t weights;   /* the model's tensors: mapped files (shared between processes) and copies */
-  uint64_t cache;     /* the key-value cache: all layers, sequences and max_tokens */
-  uint64_t workspace; /* activations, logits and scratch */
+  uint64_t weights;   /* bytes of the model's tensors: mapped files (shared between processes) and copies */
+  uint64_t cache;     /* bytes of the key-value cache: all layers, sequences and max_tokens */
+  uint64_t workspace; /* bytes of activations, logits and scratch */
 } ch_memory;
 
 /* Computes the memory of a session with these settings (NULL = the defaults) without creating it. Errors:
@@ -127,8 +128,8 @@ CH_API ch_status ch_memory_estimate(const ch_model *model, const ch_session_sett
 
 /* Removes all tokens after the first `length` of every sequence; sequences that hold fewer are unchanged. A
  * negative length counts as 0. Layers with a sliding window of W tokens and n sinks hold the last W and the
- * first n: a sequence of more than W + n tokens can go back by one token, or to n or fewer. Layers of linear
- * attention hold one state: a sequence can only go back to the beginning. Any other length is
+ * first n: a sequence that has reached L > W + n tokens can go back to L - 1 tokens, or to n or fewer. Layers of
+ * linear attention hold one state: a sequence can only go back to the beginning. Any other length is
  * CH_ERROR_ARGUMENT, and nothing changes. */
 CH_API ch_status ch_session_truncate(ch_session *session, int64_t length, ch_error *error);
 
@@ -148,8 +149,8 @@ CH_API ch_status ch_session_fork(const ch_session *session, ch_session **fork, c
 
 /* ---- End tokens ---- */
 
-/* Returns the number of ids that end a text in this session. *ids [returned count] belongs to the session and
- * is valid until they are set. */
+/* Returns the number of ids that end a text in this session. *ids [returned count] belongs to the session and is
+ * valid until ch_session_set_end_tokens. */
 CH_API size_t ch_session_end_tokens(const ch_session *session, const int32_t **ids);
 
 /* Sets the end tokens, at most 16; the array is copied. With a count of 0 no token ends a text. Errors:
@@ -159,12 +160,12 @@ CH_API ch_status ch_session_set_end_tokens(ch_session *session, const int32_t *i
 
 /* ---- Progress and profiles ---- */
 
-/* Sets a callback that ch_session_feed and ch_session_feed_one call between their passes of some hundred
- * tokens and, within a long pass, about twenty times a second. ch_generate and its variants call it while they
- * read a prompt. The unit is tokens per sequence. When it returns false, a feed ends with
- * CH_ERROR_INTERRUPTED; after the last token it changes nothing. The tokens of complete passes stay
- * (ch_session_length). If the interrupted pass moves a full sliding window or a state of a fixed size, the
- * sequences are empty instead. A generation ends with CH_END_STOPPED. NULL (the default): no calls. */
+/* Sets a callback that ch_session_feed and ch_session_feed_one call between their passes of some hundred tokens and,
+ * within a long pass, about twenty times a second. ch_generate and its variants call it while they read a prompt. The
+ * unit is tokens per sequence. When it returns false, a feed ends with CH_ERROR_INTERRUPTED; after the last token it
+ * changes nothing. The tokens of complete passes stay (ch_session_length). If the interrupted pass moves a full
+ * sliding window or a state of a fixed size, the sequences are empty instead. A generation ends with CH_END_STOPPED.
+ * NULL (the default): no calls. */
 CH_API void ch_session_set_progress(ch_session *session, ch_progress progress, void *user);
 
 /* The time of every operation, with its arithmetic and the bytes that it reads and writes. One thread at a time

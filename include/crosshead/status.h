@@ -34,7 +34,7 @@ typedef enum ch_status {
 
 /* A setting's name inside a message. */
 typedef struct ch_error_name {
-  short at, length; /* bytes from the beginning of the message */
+  short at, length; /* offset of the name in the message, and its length, in bytes */
 } ch_error_name;
 
 /* The caller's record of a failure. Its sentence says what was wrong, where, and what would be right:
@@ -45,7 +45,7 @@ typedef struct ch_error {
   char message[1024];     /* one sentence, NUL-terminated UTF-8 without control characters */
   char setting[32];       /* the first setting that the message names: "eval_every"; "" if it names none */
   int name_count;         /* number of elements of `names` in use */
-  ch_error_name names[8]; /* [name_count] places of settings in the message, from left to right */
+  ch_error_name names[8]; /* [name_count] positions of settings' names in the message, from left to right */
 } ch_error;
 
 /* Writes a front end's spelling of a setting to `out`, NUL-terminated and at most `size` bytes: "--eval-every"
@@ -58,7 +58,7 @@ typedef void (*ch_setting_speller)(const char *setting, char *out, size_t size, 
 CH_API void ch_error_spell(const ch_error *error, ch_setting_speller spell, void *user, char *out,
                            size_t size);
 
-/* Returns the name of a status code, e.g. "format"; "unknown" for a number that is none. Static storage. */
+/* Returns the name of a status code, e.g. "format"; "unknown" for any other number. Static storage. */
 CH_API const char *ch_status_name(ch_status status);
 
 #ifdef __cplusplus

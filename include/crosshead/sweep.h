@@ -28,7 +28,7 @@
 extern "C" {
 #endif
 
-/* The most learning rates and the most seeds of a sweep. */
+/* The maximum numbers of learning rates and of seeds of a sweep. */
 enum { CH_SWEEP_MOST_RATES = 32, CH_SWEEP_MOST_SEEDS = 32 };
 
 /* ---- Results ---- */
@@ -46,7 +46,7 @@ typedef struct ch_sweep_result {
   /* last losses, mean cross entropies in nats, and speed of training; NaN: none */
   double validation_loss, training_loss, train_tokens_per_second;
   ch_stability stability; /* stability of its training losses */
-  /* true if it ended before its last step, because it could not recover or its loss was not finite */
+  /* true if the run ended before its last step, because it could not recover or its loss was not finite */
   bool stopped;
   /* [curve_points] means of the training loss, and [validation_points] validation losses */
   const ch_curve_point *curve, *validation_curve;
@@ -54,7 +54,7 @@ typedef struct ch_sweep_result {
   ch_trained_on trained_on;                /* device and versions, if PyTorch trained the run */
   ch_stability_verdict verdict; /* verdict of `stability`, or CH_STUCK by comparison with the other runs */
   bool has_law;                 /* true if `law` is valid */
-  /* of stable runs: law of the validation curve after the warm-up or the first tenth, whichever is later */
+  /* law of the validation curve of a stable run, after the warm-up or the first tenth, whichever is later */
   ch_scaling_law law;
   char no_law[160]; /* reason why there is no law */
 } ch_sweep_result;
@@ -63,7 +63,7 @@ typedef struct ch_sweep_result {
 typedef struct ch_sweep_choice {
   const char *name; /* model as `mechanisms` spells it */
   double chosen;    /* the largest rate at which every run is stable; 0: there is none */
-  double lowest; /* of the rates at which every run is stable, the one with the lowest mean loss; 0: none */
+  double lowest; /* rate with the lowest mean loss of those at which every run is stable; 0: there is none */
   double chosen_loss, lowest_loss; /* mean validation losses at `chosen` and at `lowest`; NaN: none */
   int64_t spikes;                  /* spikes of the training losses of all its runs */
   bool whole;                      /* true if all its runs are finished */
@@ -140,16 +140,17 @@ typedef struct ch_sweep_settings {
   /* Peak learning rates separated by commas, FROM..TO:N for N rates in equal ratios, or both mixed; from 1e-12 to 10,
    * at most CH_SWEEP_MOST_RATES. Default "3e-4,1e-3,3e-3,1e-2,3e-2". */
   const char *lr;
-  /* runs that train at the same time and share the threads, at most 64; 0 (default) = one per thread, as far as memory
-   * allows */
+  /* number of runs that train at the same time and share the threads, at most 64; 0 (default) = one per thread, or
+   * fewer if memory is short */
   int64_t jobs;
-  int64_t budget; /* tokens that losses are extrapolated to; 0 (default) = ten times those of a run */
+  /* number of tokens that losses are extrapolated to; 0 (default) = ten times the tokens of a run */
+  int64_t budget;
   ch_sweep_event_sink event; /* callback for events (ch_sweep_event), or NULL */
   ch_stop_test stop;         /* callback on every rank, which several threads may call at once; or NULL */
   void *user;                /* argument of the callbacks */
 } ch_sweep_settings;
 
-/* Fills the defaults. */
+/* Fills in the defaults. */
 CH_API void ch_sweep_defaults(ch_sweep_settings *settings);
 
 /* Checks that settings are complete and in range; it reads no file. Error: CH_ERROR_ARGUMENT. */
@@ -210,16 +211,16 @@ CH_API ch_status ch_sweep_result_verdict(const ch_sweep_result *run, char **text
  *     ch_coordinates_free(coordinates);
  *   } */
 
-/* The most widths and the most steps of a check. */
+/* The maximum numbers of widths and of steps of a check. */
 enum { CH_COORDINATE_MOST_WIDTHS = 16, CH_COORDINATE_MOST_STEPS = 1000 };
 
 /* The largest absolute slope of a flat size against the width, both as logarithms. Such a size is nearer to a constant
  * than to the square root of the width. */
 #define CH_COORDINATE_FLAT 0.25
 
-/* An activation of a mechanism's models. Its size is the root mean square of its elements on the text, as a mean over
- * layers and seeds. Values that are not finite are NaN; a slope is NaN where fewer than two widths have a size above
- * 0. */
+/* An activation of a mechanism's models. Its size is the root mean square of its elements on the text, as a mean
+ * over layers and seeds. Values that are not finite are NaN. A slope is NaN if fewer than two widths have a size
+ * above 0. */
 typedef struct ch_coordinate {
   const char *name; /* a projection: "q_proj"; or "embedding", "scores", "attention", "stream", "logits" */
   /* true for the residual stream and for terms that are added to it, whose sizes are divided by that of the embeddings
@@ -267,7 +268,7 @@ typedef struct ch_coordinate_event {
     struct {
       const char *name;     /* mechanism as `mechanisms` spells it */
       int64_t width;        /* width of the models */
-      int32_t index, count; /* number of this pair of mechanism and width, from 0, and of all pairs */
+      int32_t index, count; /* index of this pair of mechanism and width, from 0, and number of all pairs */
     } model;
   } as;
 } ch_coordinate_event;
@@ -302,16 +303,17 @@ typedef struct ch_coordinate_settings {
   /* steps of training, at most CH_COORDINATE_MOST_STEPS; sizes are measured after 0, 1, 2, 5, 10, 20, ... of them and
    * after the last; default 10 */
   int64_t steps;
-  uint64_t seed;            /* seed of the first models; default 1 */
-  int64_t seeds;            /* models of each mechanism and width, with seeds from `seed` on; default 3 */
-  int32_t threads;          /* 0 (default) = as many as OpenMP gives: OMP_NUM_THREADS, else all cores */
-  ch_compare_report report; /* destination of the results */
+  uint64_t seed; /* seed of the first models; default 1 */
+  int64_t seeds; /* models of each mechanism and width, with seeds from `seed` on; default 3 */
+  /* number of threads; 0 (default) = as many as OpenMP gives: OMP_NUM_THREADS, else all cores */
+  int32_t threads;
+  ch_compare_report report;       /* destination of the results */
   ch_coordinate_event_sink event; /* callback for events (ch_coordinate_event), or NULL */
   ch_stop_test stop;              /* callback that may stop the check, or NULL */
   void *user;                     /* argument of the callbacks */
 } ch_coordinate_settings;
 
-/* Fills the defaults. */
+/* Fills in the defaults. */
 CH_API void ch_coordinates_defaults(ch_coordinate_settings *settings);
 
 /* Checks that settings are complete and in range; it reads no file. Error: CH_ERROR_ARGUMENT. */

@@ -60,7 +60,7 @@ CH_API const ch_tokenizer *ch_model_tokenizer(const ch_model *model);
  * such token, or no tokenizer. */
 CH_API int32_t ch_token_id(const ch_model *model, const char *spelling);
 
-/* Returns true for the ids of special tokens, which control the model and are no text; false without a
+/* Returns true for the ids of special tokens, which control the model and are not text; false without a
  * tokenizer. */
 CH_API bool ch_token_is_special(const ch_model *model, int32_t token);
 

@@ -54,14 +54,14 @@ typedef enum ch_text_flags {
   CH_TEXT_BARE = 16
 } ch_text_flags;
 
-/* A list of token ids that grows. Zero-initialise it; release its memory with ch_ids_free. Setting size to 0
- * empties it and keeps its memory. */
+/* A list of token ids that grows. Zero-initialise it; release its memory with ch_ids_free. Setting size to 0 empties
+ * the list without freeing memory. */
 typedef struct ch_ids {
   int32_t *data;         /* [size] ids; NULL while capacity is 0 */
-  size_t size, capacity; /* number of ids, and number that the memory has room for */
+  size_t size, capacity; /* number of ids, and number of ids that fit into the memory */
 } ch_ids;
 
-/* Releases the memory of a list and sets it to zeros. `ids` must not be NULL. */
+/* Releases the memory of a list and sets its members to zero. `ids` must not be NULL. */
 CH_API void ch_ids_free(ch_ids *ids);
 
 /* Allocates room for `more` ids after those of the list. Returns false when out of memory, and leaves the list
@@ -91,7 +91,7 @@ CH_API const char *ch_tokenizer_bytes(const ch_tokenizer *tokenizer, int32_t id,
 
 /* ---- The vocabulary ---- */
 
-/* Returns one past the largest id. */
+/* Returns the largest id plus one. */
 CH_API int32_t ch_tokenizer_vocab_size(const ch_tokenizer *tokenizer);
 
 /* Return the ids of the beginning-of-text and the end-of-text token; -1 when the tokenizer names none. */
@@ -101,7 +101,7 @@ CH_API int32_t ch_tokenizer_eos(const ch_tokenizer *tokenizer);
 /* Returns true if the tokenizer adds the beginning-of-text token, or any other, before a text by default. */
 CH_API bool ch_tokenizer_adds_bos(const ch_tokenizer *tokenizer);
 
-/* Returns true for the ids of special tokens, which control the model and are no text. */
+/* Returns true for the ids of special tokens, which control the model and are not text. */
 CH_API bool ch_tokenizer_is_special(const ch_tokenizer *tokenizer, int32_t id);
 
 /* Returns the token as the tokenizer's file spells it ("Ġthe", "▁the"). Its *size bytes are not NUL-terminated
@@ -143,9 +143,9 @@ CH_API ch_status ch_tokenizer_encode_parts(const ch_tokenizer *tokenizer, const 
 
 /* ---- Text that grows token by token ---- */
 
-/* Decodes a text id by id into pieces that are whole UTF-8 characters. Bytes that begin a character wait for
- * its end, and bytes that may begin a stop string wait until more bytes decide it; bytes that are no
- * character become U+FFFD. One thread at a time may use it; the tokenizer must outlive it. */
+/* Decodes a text id by id into pieces that are whole UTF-8 characters. Bytes that begin a character wait for its end,
+ * and bytes that may begin a stop string wait until more bytes decide it; bytes that do not form a character become
+ * U+FFFD. One thread at a time may use it; the tokenizer must outlive it. */
 typedef struct ch_text_stream ch_text_stream;
 
 /* Creates a stream; release *stream with ch_text_stream_free. stops [stop_count] are NUL-terminated UTF-8, none
@@ -182,15 +182,15 @@ typedef bool (*ch_tokenizer_progress)(const char *stage, double share, void *use
 /* The settings of training a tokenizer. Fill with ch_tokenizer_train_defaults, then change what should differ:
  * later versions may add members. */
 typedef struct ch_tokenizer_train_settings {
-  int32_t vocab_size; /* the most tokens, at least CH_TOKENIZER_LEAST_VOCABULARY; default 8192 */
-  int64_t min_count;  /* occurrences that a pair needs to be merged; default 2 */
+  int32_t vocab_size; /* maximum number of tokens, at least CH_TOKENIZER_LEAST_VOCABULARY; default 8192 */
+  int64_t min_count;  /* minimum number of occurrences of a pair that is merged; default 2 */
   /* token between two documents of the text, with the id 0; NULL (default) = "<|endoftext|>" */
   const char *end_token;
   ch_tokenizer_progress progress; /* callback for progress; or NULL */
   void *user;                     /* argument of `progress` */
 } ch_tokenizer_train_settings;
 
-/* Fills the defaults. */
+/* Fills in the defaults. */
 CH_API void ch_tokenizer_train_defaults(ch_tokenizer_train_settings *settings);
 
 /* The results of training a tokenizer.
@@ -209,7 +209,7 @@ typedef struct ch_tokenizer_report {
  * neighbouring tokens becomes a token until the vocabulary is full. Of equally frequent pairs the one with
  * the greatest bytes comes first, so that the result depends on text and settings alone. settings may be NULL
  * for the defaults, and report may be NULL. Errors, after which nothing is written: CH_ERROR_IO,
- * CH_ERROR_FORMAT for a file that is no text, CH_ERROR_ARGUMENT for settings out of range, CH_ERROR_MEMORY,
+ * CH_ERROR_FORMAT for a file that is not text, CH_ERROR_ARGUMENT for settings out of range, CH_ERROR_MEMORY,
  * CH_ERROR_INTERRUPTED when progress returned false. */
 CH_API ch_status ch_tokenizer_train(const char *data, const char *out,
                                     const ch_tokenizer_train_settings *settings, ch_tokenizer_report *report,

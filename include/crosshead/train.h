@@ -34,7 +34,7 @@ typedef enum ch_train_schedule {
 enum {
   CH_TRAIN_AUGMENT_USUAL = 0, /* the resumed run's, else both for colour images and none for grey ones */
   CH_TRAIN_AUGMENT_NONE = 1,  /* images stay as they are */
-  CH_TRAIN_FLIP = 2,          /* every second image is mirrored, left to right */
+  CH_TRAIN_FLIP = 2,          /* half of the images, chosen at random, are mirrored left to right */
   CH_TRAIN_CROP = 4           /* images are shifted within a black margin */
 };
 
@@ -68,7 +68,7 @@ typedef struct ch_train_text {
    * the text */
   const char *tokenizer;
   ch_document_separator documents; /* separator of the documents in the text; default CH_DOCUMENTS_AUTO */
-  bool documents_apart;            /* a token attends only to its own document */
+  bool documents_apart;            /* true: a token attends only to its own document */
   /* share of the data for validation, at most 0.5; 0 (default) = a twentieth. Images with test files of their own
    * are validated on those. */
   double validation;
@@ -95,18 +95,18 @@ typedef struct ch_train_training {
   /* length of the run, as tokens of text, steps, or passes over the data; set at most one of the three; all 0 =
    * one pass over the text, ten over images */
   int64_t tokens, steps, epochs;
-  int64_t batch;      /* sequences (or images) per pass; 0 = 8, or 64 images */
+  int64_t batch;      /* sequences (or images) per pass; 0 = 8 sequences, or 64 images */
   int64_t sequence;   /* tokens per sequence; 0 = the model's context, at most 512. For text only */
   int64_t accumulate; /* passes per step; 0 = 1 */
   /* sequences (or images) computed at a time, a divisor of `batch`: smaller ones need less memory and give equal
    * results up to rounding; 0 = chosen */
   int64_t micro_batch;
-  /* compute cheap activations a second time in the backward pass: less memory, equal results */
+  /* true: cheap activations are computed again in the backward pass, which saves memory and does not change results */
   bool recompute;
-  /* over ranks: every rank holds the lookup tables of gates whole, not a share of their columns */
+  /* over ranks, true: every rank holds the whole lookup tables of gates; false: it holds a share of their columns */
   bool whole_tables;
   uint64_t seed; /* random seed of initial weights and data order; CH_TRAIN_SEED_USUAL (default) = 1 */
-  /* F32 (default); BF16: large products read BF16, all else is F32; F64: everything, slowly */
+  /* arithmetic of training: F32 (default); BF16: large products read BF16, all else is F32; F64: everything, slowly */
   ch_precision type;
 } ch_train_training;
 
@@ -135,8 +135,9 @@ typedef struct ch_trained_on {
 
 /* Threads, engine, devices and processes that compute. */
 typedef struct ch_train_workers {
-  int32_t threads; /* 0 (default) = as many as OpenMP gives: OMP_NUM_THREADS, else all cores; at most 4096 */
-  /* default CH_ENGINE_NATIVE; CH_ENGINE_PYTORCH excludes several `ranks` and a `trace` */
+  /* number of threads, at most 4096; 0 (default) = as many as OpenMP gives: OMP_NUM_THREADS, else all cores */
+  int32_t threads;
+  /* engine that trains; default CH_ENGINE_NATIVE; CH_ENGINE_PYTORCH excludes several `ranks` and a `trace` */
   ch_training_engine engine;
   /* With CH_ENGINE_PYTORCH: the device as PyTorch names it ("cuda:0", "cpu", "mps", "xpu"), or several separated by
    * commas that train the model together (NULL: the first GPU, else the CPU), and the Python interpreter that has
@@ -160,7 +161,8 @@ typedef struct ch_train_report {
    * more where evaluations would take over a tenth of the time; 0 = only the last */
   int64_t eval_every;
   int64_t eval_tokens; /* validation tokens (or images) of an evaluation; -1 (default) = 131072; 0 = all */
-  int64_t checkpoint_every; /* steps between checkpoints; -1 (default) or 0 = one every ten minutes */
+  /* steps between checkpoints; -1 (default) or 0 = a checkpoint every ten minutes */
+  int64_t checkpoint_every;
   /* File for every operation of the second step (of the only one in a run of one step) in the Trace Event Format
    * (chrome://tracing, Perfetto), or NULL. If it cannot be written, the run continues to its end, and ch_train sets
    * *json and returns the error of the file. */
@@ -186,11 +188,12 @@ typedef struct ch_train_settings {
   ch_train_workers workers;
   ch_train_report report;
   ch_train_event_sink event; /* callback for events (ch_train_event), or NULL */
-  ch_stop_test stop;         /* callback on every rank, also within steps, which it abandons; or NULL */
-  void *user;                /* argument of the callbacks */
+  /* callback on every rank, also during a step; returning true abandons the step; or NULL */
+  ch_stop_test stop;
+  void *user; /* argument of the callbacks */
 } ch_train_settings;
 
-/* Fills the defaults. */
+/* Fills in the defaults. */
 CH_API void ch_train_defaults(ch_train_settings *settings);
 
 /* ---- Training ---- */
@@ -214,7 +217,7 @@ CH_API ch_status ch_train(const char *out, const ch_train_settings *settings, ch
 
 /* ---- While it runs ---- */
 
-/* A run that is ready to begin. With images, members that count tokens, here and below, count images. */
+/* A run that is ready to begin. In runs on images, this struct and ch_train_step count images in place of tokens. */
 typedef struct ch_train_start {
   bool images;  /* true if the model reads images */
   bool resumed; /* true if the run continues from a checkpoint */
@@ -229,10 +232,10 @@ typedef struct ch_train_start {
 
 /* The results of a training step. */
 typedef struct ch_train_step {
-  int64_t step, steps;  /* number of the step, from 1; steps of the whole run */
-  int64_t tokens;       /* tokens trained on so far, including this step */
-  double loss;          /* mean cross entropy in nats over the step's tokens, before the update */
-  double lr, grad_norm; /* learning rate; norm of all gradients together before clipping */
+  int64_t step, steps;               /* number of the step, from 1; steps of the whole run */
+  int64_t tokens;                    /* tokens trained on so far, including this step */
+  double loss;                       /* mean cross entropy of the step's tokens in nats, before the update */
+  double lr, grad_norm;              /* learning rate; norm of all gradients together before clipping */
   double seconds, tokens_per_second; /* duration and speed of this step */
 } ch_train_step;
 
@@ -240,7 +243,7 @@ typedef struct ch_train_step {
 typedef struct ch_train_evaluation {
   int64_t step; /* number of finished steps */
   double loss;  /* mean cross entropy in nats */
-  /* of images: shares whose label is the first choice, and among the first five; of text: -1 */
+  /* shares of images whose label is the first choice, and among the first five; -1 for text */
   double top1, top5;
   /* of a mixture of experts: the smallest and the largest share of a layer's choices that an expert had in the last
    * step; else -1 */
@@ -299,7 +302,7 @@ struct ch_train_event {
 typedef struct ch_train_memory {
   /* bytes of weights and of gradients as passes read and write them; of divided tables only the rank's columns */
   int64_t weights, gradients;
-  int64_t masters;     /* bytes of the rank's share of F32 weights, where passes read BF16 */
+  int64_t masters;     /* bytes of the rank's share of F32 weights, if passes read BF16; else 0 */
   int64_t moments;     /* bytes of the rank's share of AdamW's moments */
   int64_t exchange;    /* bytes of rows of divided tables, and of their gradients, that ranks exchange */
   int64_t activations; /* bytes of one micro-batch's activations */

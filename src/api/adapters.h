@@ -9,17 +9,19 @@
 #include "base/text.h"
 #include "tensor/tensor.h"
 
-/* Sets *json to the text of a JSON object for the caller, and releases `object`. A NULL object is out of memory. json
- * may be NULL. */
+/* Sets *json to the text of a JSON object for the caller, and releases `object`. Fails with CH_ERROR_MEMORY if
+ * `object` is NULL. json may be NULL. */
 ch_status ch_api_json(json_t *object, char **json, ch_error *error);
-/* Passes the data of a text to the caller, or releases the text if it ran out of memory. */
+/* Passes the data of a text to the caller, who releases it. If the text ran out of memory, releases it and fails. */
 ch_status ch_api_text(ch_text *text, char **answer, ch_error *error);
-/* Passes a page to the caller if `status` is CH_OK; otherwise releases it and returns `status`. */
+/* Passes a page to the caller as ch_api_text does if `status` is CH_OK; otherwise releases the page and returns
+   `status`. */
 ch_status ch_api_page(ch_text *page, ch_status status, char **html, ch_error *error);
 /* Writes a page as DIRECTORY/report.html if `status` is CH_OK, and releases it. Returns `status`, or the error of
    writing. */
 ch_status ch_api_report(const char *directory, ch_text *html, ch_status status, ch_error *error);
-/* Returns the element type of a precision: `fallback` for CH_PRECISION_DEFAULT, -1 for an invalid value. */
+/* Returns the element type of a precision: `fallback` for CH_PRECISION_DEFAULT, -1 for CH_PRECISION_F64 and invalid
+   values. */
 int ch_api_dtype(ch_precision precision, ch_dtype fallback);
 
 /* Returns the name of a type in lower case: "q8_0". */

@@ -12,8 +12,8 @@ void ch_absorb_defaults(ch_absorb_settings *settings) {
   *settings = (ch_absorb_settings){0};
 }
 
-/* Chooses the type of the written tensors: F32 if tensors were folded, so that they are rounded once, or else the type
- * of the model. */
+/* Chooses the type of the written tensors: the type in the settings. Its default is F32 if tensors were folded, so
+ * that they are rounded once, and otherwise the type of the embedding. */
 static ch_status absorbed_type(const ch_absorb_settings *settings, const ch_model *model,
                                const ch_absorption *absorbed, ch_dtype *dtype, ch_error *error) {
   bool folded = absorbed->knocked || absorbed->mixed_layers || absorbed->shared || absorbed->residuals;

@@ -95,9 +95,17 @@ static ch_batch batch_of(const ch_batches *batches, int64_t sequences, int32_t *
                     .pixels = images ? pixels : NULL};
 }
 
+static ch_status check_numbers(int64_t first, int64_t sequences, ch_error *error) {
+  if (first >= 0 && sequences >= 0) return CH_OK;
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "a batch of %lld sequences from number %lld does not exist; both must be at least 0",
+                 (long long)sequences, (long long)first);
+}
+
 ch_status ch_batches_train(ch_batches *batches, int64_t first, int64_t sequences, int32_t *tokens,
                            int32_t *targets, int32_t *document_start, float *pixels, ch_error *error) {
   const ch_batch_source *source = source_of(batches);
+  CH_TRY(check_numbers(first, sequences, error));
   ch_batch batch = batch_of(batches, sequences, tokens, targets, document_start, pixels);
   return source->train(source->context, first, &batch, error);
 }
@@ -105,6 +113,7 @@ ch_status ch_batches_train(ch_batches *batches, int64_t first, int64_t sequences
 ch_status ch_batches_validate(ch_batches *batches, int64_t first, int64_t sequences, int32_t *tokens,
                               int32_t *targets, int32_t *document_start, float *pixels, ch_error *error) {
   const ch_batch_source *source = source_of(batches);
+  CH_TRY(check_numbers(first, sequences, error));
   ch_batch batch = batch_of(batches, sequences, tokens, targets, document_start, pixels);
   return source->validate(source->context, first, &batch, error);
 }

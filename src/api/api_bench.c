@@ -48,10 +48,11 @@ typedef struct repetition_work {
   repetition once;
   void *context;
   const ch_speed_settings *options;
-  const ch_read_probe *probe;   /* measures the read bandwidth; or NULL */
-  int begun;                    /* number of started repetitions, including the untimed first one */
-  bool keep_events;             /* true if the caller's profile records events */
-  double rate[MOST_REPEAT + 2]; /* with a probe: read bandwidth before each repetition and after the last */
+  const ch_read_probe *probe; /* measures the read bandwidth; or NULL */
+  int begun;                  /* number of started repetitions, including the untimed first one */
+  bool keep_events;           /* true if the caller's profile records events */
+  /* with a probe: read bandwidth in bytes/s before each repetition and after the last */
+  double rate[MOST_REPEAT + 2];
 } repetition_work;
 
 /* Restricts the profile to the timed repetitions, and its events to the last one. */
@@ -77,7 +78,8 @@ static ch_status run_once(void *context, ch_error *error) {
   return r->once(r->context, error);
 }
 
-/* Times the repetitions: seconds [repeat] and, with a probe, bandwidth [repeat] around each. */
+/* Times the repetitions. seconds [repeat] receives their times and, with a probe, bandwidth [repeat] the bytes/s read
+   around each. */
 static ch_status repeat_it(repetition_work *r, double seconds[], double bandwidth[], ch_error *error) {
   int repeat = r->options->repeat;
   if (repeat < 1 || repeat > MOST_REPEAT)
@@ -193,7 +195,7 @@ static ch_status decode_once(void *context, ch_error *error) {
   return CH_OK;
 }
 
-/* Sets speed->share, the share of a type's arithmetic peak. */
+/* With limits, sets speed->share, the share of a type's arithmetic peak, and speed->limit. */
 static void find_share(const ch_speed_settings *options, ch_dtype dtype, ch_speed *speed) {
   if (!options->limits) return;
   double peak = ch_speed_peak(options->limits, dtype, &speed->limit);
@@ -204,8 +206,8 @@ static void finish(const ch_speed_settings *options, ch_speed *speed) {
   speed->tokens_per_second = (double)(options->batch * options->tokens) / speed->seconds;
 }
 
-/* Counts the FLOPs of a prefill. A token at position t attends to t + 1 tokens, (T + 1) / 2 on average. Only the last
- * token has logits. */
+/* Counts the FLOPs of a prefill of T tokens. The token at position t attends to t + 1 tokens, (T + 1) / 2 on average.
+ * Only the last token has logits. */
 static ch_status prefill_flops(const ch_model *model, const inference *run, double *flops, ch_error *error) {
   ch_account account;
   const ch_speed_settings *options = run->options;
@@ -247,7 +249,8 @@ static ch_dtype attention_type(const ch_cache_types *cache) {
   return CH_BF16;
 }
 
-/* Sets speed->share: the shortest time that the limits allow for a repetition, relative to the measured time. */
+/* Sets speed->share, the shortest time that the limits allow for a repetition divided by the measured time, and
+   speed->bandwidth. Both are medians over repetitions. */
 static void find_decoding_share(const ch_model *model, const inference *run, double seconds[],
                                 double bandwidth[], ch_speed *speed) {
   const ch_speed_settings *options = run->options;

@@ -60,7 +60,7 @@ static ch_status open_texts(ch_compress_job *c, ch_error *error) {
   return CH_OK;
 }
 
-/* Fails for models without heads that could be removed. */
+/* Fails if neither keys nor values of the model have heads that can be decomposed. */
 static ch_status check_heads(const ch_compress_job *c, ch_error *error) {
   unsigned states;
   ch_error why = {0};
@@ -134,7 +134,8 @@ static ch_status compress(ch_compress_job *c, ch_error *error) {
   return ch_compress_job_write(c, error);
 }
 
-/* Collects the statistics of the text that the method needs, and chooses heads and cache types. */
+/* Collects the statistics that the method needs from the calibration text. For mea, also chooses heads and cache
+   types. */
 static ch_status look_at_text(ch_compress_job *c, ch_error *error) {
   if (c->s->cache > 0) return ch_compress_job_agree(c, ch_compress_job_pursue(c, error), error);
   CH_TRY(ch_compress_job_agree(c, ch_compress_job_calibrate(c, error), error));
@@ -184,7 +185,7 @@ static ch_status run_compression(ch_compress_job *c, ch_error *error) {
   return c->s->report ? ch_compress_job_by_first(c, write_report, error) : CH_OK;
 }
 
-/* Sets *json and *table, or neither. */
+/* Sets *json and *settings->table on rank 0. Both are NULL on other ranks and after a failure. */
 static ch_status answer(const ch_compress_job *c, char **json, ch_error *error) {
   ch_text table = {0};
   if (c->s->table) *c->s->table = NULL;

@@ -16,7 +16,7 @@
 #include "formats/source.h"
 #include "formats/transformers.h"
 
-/* Reads the type of all tensors. *chosen is NULL if each tensor keeps its type. */
+/* Converts the type in the settings to *dtype. *chosen becomes `dtype`, or NULL if each tensor keeps its type. */
 static ch_status float_type(ch_precision precision, ch_dtype *dtype, const ch_dtype **chosen,
                             ch_error *error) {
   int known = ch_api_dtype(precision, CH_F32);
@@ -142,7 +142,7 @@ static ch_status check_tokenizer(const ch_tokenizer *tokenizer, const char *path
   return CH_OK;
 }
 
-/* Opens the tokenizer of a model without weights. *tokenizer is NULL if there is none. */
+/* Opens the tokenizer of a model without weights. *tokenizer is NULL if there is none or none is wanted. */
 static ch_status open_tokenizer(const char *path, const ch_export_settings *settings, const ch_config *config,
                                 ch_tokenizer **tokenizer, ch_error *error) {
   *tokenizer = NULL;
@@ -186,8 +186,8 @@ static ch_status export_untrained(const char *path, const char *out, const ch_ex
   return status;
 }
 
-/* Chooses the type of matrices. Without a given type, matrices keep their types. If some were folded, all get the type
- * of the embedding. */
+/* Chooses the type of matrices: the type in the settings. By default, matrices keep their types or, if some were
+ * folded, all get the type of the embedding. */
 static ch_status gguf_type(ch_precision precision, const ch_absorption *plain, ch_gguf_export *how,
                            ch_error *error) {
   bool folded = plain->knocked || plain->mixed_layers || plain->shared || plain->residuals;

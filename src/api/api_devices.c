@@ -25,8 +25,8 @@ typedef struct data_sheet {
   double gigabytes_per_second, teraflops, gigabytes;
 } data_sheet;
 
-/* TFLOP/s are of dense products of BF16 with sums in F32. If a sheet has only figures with sparsity, they are
-   halved. */
+/* `teraflops` counts dense products of BF16 with sums in F32, or of F32 if `source` says so. If a sheet has only
+   figures with sparsity, they are halved. */
 static const data_sheet known[] = {
     {"h100-sxm", "NVIDIA H100 SXM, 80 GB", "NVIDIA H100 Tensor Core GPU data sheet", 3350, 989.5, 80},
     {"h200-sxm", "NVIDIA H200 SXM, 141 GB", "NVIDIA H200 Tensor Core GPU data sheet", 4800, 989.5, 141},
@@ -68,7 +68,7 @@ bool ch_device_at(int32_t index, ch_device *device) {
   return true;
 }
 
-/* Returns a name that begins with the word, or else the nearest name. */
+/* Returns a name that begins with the word, else the nearest name, or NULL if none is near. */
 static const char *nearest(const char *word, const char *const *names) {
   for (const char *const *name = names; *word && *name; name++)
     if (strncmp(*name, word, strlen(word)) == 0) return *name;
@@ -235,8 +235,8 @@ static ch_status measure_made(int64_t width, int layers, ch_dtype dtype, speed_o
   return status;
 }
 
-/* Times a decoding step of a model. It is so small that reading and arithmetic cost almost nothing, but large enough
- * for all threads to work. */
+/* Times a decoding step. The model is so small that reading and arithmetic cost almost nothing, but large enough for
+ * all threads to work. */
 static ch_status small_step(int layers, double *seconds, ch_error *error) {
   ch_speed_settings settings;
   ch_speed speed;
@@ -259,7 +259,8 @@ static ch_status prompt_share(ch_precision compute, ch_dtype dtype, const ch_spe
   settings.compute = compute;
   settings.limits = limits;
   CH_TRY(measure_made(USUAL_WIDTH, USUAL_LAYERS, dtype, ch_speed_prefill, &settings, &speed, error));
-  *share = fmin(speed.share, 1); /* above 1, the machine was slower while the limit was measured */
+  /* a share above 1 means that the machine was slower while the limit was measured */
+  *share = fmin(speed.share, 1);
   return CH_OK;
 }
 
@@ -290,7 +291,7 @@ ch_status ch_device_measure(ch_precision compute, ch_device *device, ch_error *e
   snprintf(device->title, sizeof device->title, "%.60s, %lld %s",
            machine.processor[0] ? machine.processor : "this machine", (long long)machine.threads,
            ch_plural(machine.threads, "thread", "threads"));
-  /* from working sets of 1 MiB to sets that only memory can hold */
+  /* working sets begin at 1 MiB and double up to 512 MiB, which only memory can hold */
   int64_t bytes = 1 << 20;
   for (device->rate_count = 0; device->rate_count < CH_DEVICE_RATES; device->rate_count++, bytes *= 2)
     device->rates[device->rate_count] =

@@ -1,4 +1,5 @@
-/* The public functions that evaluate a model on a text, on images and on continuations. */
+/* The public functions that evaluate a model on a text, on images and on continuations, and the parts that all
+ * evaluations share. api_evaluate_ruler.c and evaluate_task.c evaluate tasks. */
 #include <crosshead/evaluate.h>
 
 #include <stdlib.h>
@@ -58,7 +59,8 @@ static ch_status check_model(const ch_model *model, const ch_evaluate_settings *
   return ch_window_check(config, s->window, error);
 }
 
-/* Checks that all ranks measure the same model in the same way. They compare the text after reading it. */
+/* Checks that all ranks measure the same model with the same settings. Texts are compared later, when they are
+   read. */
 static ch_status compare_ranks(const ch_evaluation *e, ch_error *error) {
   const ch_evaluate_settings *s = &e->settings;
   if (!s->ranks) return CH_OK;
@@ -113,7 +115,7 @@ typedef struct text_figures {
   int64_t cache_bytes; /* bytes of the cache per token; 0: no cache */
   ch_token_perplexity tokens;
   ch_document_perplexity documents;
-  bool has_documents; /* false if no token can precede a document */
+  bool has_documents; /* false with a limit, or if no token can precede a document */
 } text_figures;
 
 static ch_status use_cache(const ch_evaluation *e, ch_scorer *scorer, text_figures *f, ch_error *error) {
@@ -220,7 +222,8 @@ typedef struct requests {
   ch_request_rules rules;
   ch_ids *ids;              /* [count] tokens of each request */
   ch_score_window *windows; /* [count] */
-  int64_t *starts;          /* [groups + 1] first request of each group with one context */
+  /* [groups + 1] index of the first request of each group; the requests of a group have one context */
+  int64_t *starts;
   int64_t groups;
   ch_continuation_score *scores; /* [count] */
 } requests;

@@ -21,7 +21,7 @@ static void add_member(json_t *sum, const json_t *report, const char *key) {
                       json_integer((json_int_t)(number_member(sum, key) + number_member(report, key))));
 }
 
-/* Adds a recall and its variance to a sum. */
+/* Adds a report's items and recall to a sum, and combines the standard errors as those of independent tasks. */
 static void add_recall(json_t *sum, const json_t *report) {
   add_member(sum, report, "n");
   json_object_set_new(sum, "recall",
@@ -36,7 +36,7 @@ static void divide_recall(json_t *sum, int tasks) {
   json_object_set_new(sum, "recall_stderr", json_real(number_member(sum, "recall_stderr") / tasks));
 }
 
-/* Adds the report of one task: its row, and its recall to the sums. */
+/* Adds the report of one task: a row to `rows`, and its figures to the sums of its lengths and of all tasks. */
 static void add_task(json_t *all, json_t *lengths, json_t *rows, const char *name, const json_t *report) {
   const char *length;
   json_t *group, *row = json_object();
@@ -59,9 +59,13 @@ static void add_task(json_t *all, json_t *lengths, json_t *rows, const char *nam
 
 static ch_status ask_one(const ch_model *model, const char *name, const char *length,
                          const ch_evaluate_settings *settings, json_t **report, ch_error *error) {
-  char task[96], *json = NULL;
-  snprintf(task, sizeof task, "%s%.32s", name, length);
-  CH_TRY(ch_evaluate_one_task(model, task, settings, &json, error));
+  ch_text task = {0};
+  char *json = NULL;
+  ch_text_printf(&task, "%s%s", name, length);
+  ch_status status =
+      task.failed ? ch_no_memory(error) : ch_evaluate_one_task(model, task.data, settings, &json, error);
+  ch_text_free(&task);
+  CH_TRY(status);
   *report = json_loads(json, 0, NULL);
   free(json);
   return *report ? CH_OK : ch_no_memory(error);

@@ -1,4 +1,5 @@
-/* The public functions that find runs: converts terms to SQL, and rows to runs and to JSON. */
+/* The public functions that find runs: they convert terms to SQL, and rows to runs. Runs are also converted to JSON
+ * here. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,8 +47,8 @@ static ch_status unknown_key(const char *key, ch_error *error) {
       key, hint);
 }
 
-/* The name of a run's mechanism. compare and sweep name runs after it ("gqa:4"). For other runs it is the type in the
-   configuration, with mha and mqa as the two extremes of gqa. */
+/* SQL for the name of a run's mechanism. compare and sweep name runs after the mechanism ("gqa:4"). For other runs it
+   is the type in the configuration, with mha and mqa as the two extremes of gqa. */
 static const char mechanism_sql[] =
     "(CASE WHEN kind IN ('compare', 'sweep') AND instr(name, '/') = 0 AND name NOT LIKE '%.json' THEN name "
     "WHEN mechanism <> 'gqa' THEN mechanism "
@@ -57,7 +58,7 @@ static const char mechanism_sql[] =
     "'mha' "
     "WHEN json_extract(config, '$.num_key_value_heads') = 1 THEN 'mqa' ELSE mechanism END)";
 
-/* Keys that are not columns, or not the column of the same name, with their values in the list of runs. */
+/* Keys that are not a column, or not the column with their name, and the SQL for their values. */
 static const struct {
   const char *name, *sql;
 } shown[] = {{"id", "id"},
@@ -71,7 +72,7 @@ static const char *sql_of_shown(const char *key) {
   return NULL;
 }
 
-/* Writes a column, or a member of a JSON column: "config.hidden_size". */
+/* Writes the SQL of a key: a column, or a member of a JSON column such as "config.hidden_size". */
 static ch_status put_key(search *s, const char *key, ch_error *error) {
   if (sql_of_shown(key)) {
     ch_text_puts(&s->sql, sql_of_shown(key));
@@ -95,8 +96,8 @@ static ch_status put_key(search *s, const char *key, ch_error *error) {
   return unknown_key(key, error);
 }
 
-/* Writes the condition on a mechanism: mechanism=gqa also finds gqa:4 and gqa+masa, mechanism=gqa:4 finds
- * only that. Case does not matter. */
+/* Writes the condition on a mechanism, negated if `other` is set. mechanism=gqa also finds gqa:4 and gqa+masa;
+ * mechanism=gqa:4 finds only gqa:4. Case does not matter. */
 static ch_status put_mechanism(search *s, const char *value, bool other, ch_error *error) {
   ch_text_printf(&s->sql, "%s(%s = ? COLLATE NOCASE", other ? "NOT " : "", mechanism_sql);
   CH_TRY(bind(s, value, false, error));
@@ -115,7 +116,8 @@ static bool is_id(const char *term, int64_t *id) {
   return *term >= '0' && *term <= '9' && !*end;
 }
 
-/* Writes the condition KEY=VALUE. A value that looks like a number is a number, unless the column is text. */
+/* Writes the condition of a term such as KEY=VALUE. A value that looks like a number is compared as a number, unless
+   the column is text. */
 static ch_status put_term(search *s, const char *term, ch_error *error) {
   static const char *const operators[] = {"<=", ">=", "!=", "=", "<", ">", "~"};
   size_t length = strcspn(term, "<>!=~"), op = 0;
@@ -234,7 +236,8 @@ static ch_status read_rows(ch_runs *runs, sqlite3_stmt *statement, ch_arena *are
   int64_t room = 0;
   int result;
   while ((result = sqlite3_step(statement)) == SQLITE_ROW) {
-    if (*count == room) { /* arenas do not grow in place, so doubling wastes at most the same amount again */
+    /* arenas cannot grow in place, so doubling wastes at most as much memory as the list has */
+    if (*count == room) {
       room = 2 * room + 16;
       ch_run_record *more = ch_arena_alloc(arena, (size_t)room * sizeof *more);
       if (!more) return ch_no_memory(error);

@@ -145,8 +145,8 @@ static ch_status settle_tables(ch_runs *runs, bool create, ch_error *error) {
   return make_tables(runs, error);
 }
 
-/* Turns on the write-ahead log, so that readers and a writer can work at the same time. This needs exclusive access,
- * and fails at once instead of waiting if another program has the file open. */
+/* Turns on the write-ahead log, so that readers and a writer can work at the same time. SQLite needs exclusive access
+ * for this and does not wait for it, so the function retries for up to a minute. */
 static ch_status use_log(ch_runs *runs, ch_error *error) {
   for (int waited = 0;; waited += RETRY_MS) {
     if (sqlite3_exec(runs->database, "PRAGMA journal_mode = WAL", NULL, NULL, NULL) == SQLITE_OK)
@@ -174,8 +174,8 @@ static ch_status set_up(ch_runs *runs, bool create, ch_error *error) {
   return status;
 }
 
-/* Fails with the reason why a file cannot be opened. SQLite says only "unable to open" for a directory and for a file
- * without read permission. */
+/* Fails with the reason if a file cannot be opened. SQLite says only "unable to open" for a directory and for a file
+ * without read permission. With `create`, a file that does not exist is created. */
 static ch_status check_file(const char *path, bool create, ch_error *error) {
   FILE *file;
   if (ch_is_directory(path))
@@ -265,14 +265,14 @@ static ch_status insert_run(ch_runs *runs, const ch_run_record *run, int64_t *id
   sqlite3_stmt *statement = NULL;
   ch_text_puts(&sql, "INSERT INTO runs (id");
   for (int c = 0; c < CH_RUNS_COLUMNS; c++) ch_text_printf(&sql, ", \"%s\"", ch_runs_columns[c].name);
-  /* an existing run keeps its id, otherwise SQLite assigns the next one */
+  /* An existing run keeps its id. For a new one SQLite assigns the next id. */
   ch_text_puts(&sql, ") VALUES ((SELECT id FROM runs WHERE ");
   for (int c = 0, n = 0; c < CH_RUNS_COLUMNS; c++)
     if (strcmp(ch_runs_columns[c].name, "directory") == 0 || strcmp(ch_runs_columns[c].name, "started") == 0)
       ch_text_printf(&sql, "%s%s = ?%d", n++ ? " AND " : "", ch_runs_columns[c].name, c + 1);
   ch_text_puts(&sql, ")");
   for (int c = 0; c < CH_RUNS_COLUMNS; c++) ch_text_printf(&sql, ", ?%d", c + 1);
-  /* keeps the run's name, and texts that the new record lacks (the data of a resumed run) */
+  /* Kind, name and texts that the new record lacks, such as the data of a resumed run, do not change. */
   ch_text_puts(&sql, ") ON CONFLICT DO UPDATE SET status = excluded.status");
   for (int c = 0; c < CH_RUNS_COLUMNS; c++) {
     const char *name = ch_runs_columns[c].name;

@@ -1,4 +1,5 @@
-/* The public function that trains a model: converts settings to options and callbacks to events, and runs training. */
+/* The public function that trains a model: it runs the training and its control, and turns the trainer's callbacks
+ * into events. train_decide.c and train_data.c convert the settings to options. */
 #include <crosshead/train.h>
 
 #include <math.h>
@@ -95,8 +96,8 @@ static bool is_stopped(void *context) {
 
 /* --- the run ----------------------------------------------------------------------------------------------------- */
 
-/* Trains to the end, from the checkpoint if the run is resumed, or from the weights of the model `from` (NULL: new
-   weights). */
+/* Trains to the end: from the checkpoint if the run is resumed, else from the weights of the model `from`, or from
+   new weights if that is NULL. */
 static ch_status drive(ch_train_job *t, const char *from, ch_error *error) {
   ch_rank_group *ranks = t->settings->workers.ranks;
   const ch_trainer_start start = {

@@ -22,7 +22,8 @@ static ch_status measure_train_memory(const char *model, const ch_train_settings
   ch_train_options_put(s, &options);
   options.steps = 1;
   if (options.micro_batch == 0) options.micro_batch = 1;
-  options.batch = 2 * options.micro_batch; /* so that gradients of several micro-batches are added up */
+  /* two micro-batches, so that the memory for adding up gradients is counted */
+  options.batch = 2 * options.micro_batch;
   CH_TRY(ch_train_options_check(&options, &config, error));
   return ch_trainer_memory(ch_is_directory(model) ? model : NULL, &config, &options, ranks, memory, error);
 }

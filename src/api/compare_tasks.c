@@ -27,7 +27,8 @@ static bool report_task_progress(int64_t done, int64_t total, void *user) {
   return goes_on && !(s->stop && s->stop(s->user));
 }
 
-/* Reads the first figure of a report that has a standard error. */
+/* Reads the first figure of a report that has a standard error. Returns false if there is none, or if out of
+   memory. */
 static bool read_figure(json_t *report, ch_arena *arena, ch_task_result *answer) {
   const char *key;
   json_t *value;
@@ -47,7 +48,7 @@ static bool read_figure(json_t *report, ch_arena *arena, ch_task_result *answer)
 
 enum { LENGTH_SIZE = 32 };
 
-/* Returns true if items are generated with the length of the training sequences, because none is given. */
+/* Returns true if the task generates its items and names no length. They then get the length of training sequences. */
 static bool takes_usual_length(const ch_listed_task *task) {
   return strncmp(task->name, "ruler", 5) == 0 && !strchr(task->name, '@');
 }
@@ -123,7 +124,7 @@ ch_status ch_compare_check_task(const ch_compare_settings *s, const ch_config *c
   const char *end = ch_task_name_end(task->name);
   ch_evaluate_settings settings = settings_of(s, task, length);
   ch_config own = *config;
-  /* a trained model or its tokenizer has such an id; its value does not matter here */
+  /* A trained model or its tokenizer has one of these ids. The value does not matter here. */
   if (own.bos_token_id < 0 && own.eos_token_id < 0) own.eos_token_id = 0;
   settings.progress = goes_on;
   settings.user = (void *)(uintptr_t)s;

@@ -1,4 +1,4 @@
-/* Evaluates the models of a comparison on tasks. */
+/* Evaluates the models of a comparison on tasks, and checks the tasks before training. */
 #ifndef CH_API_COMPARE_TASKS_H
 #define CH_API_COMPARE_TASKS_H
 

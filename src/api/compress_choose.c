@@ -6,8 +6,8 @@
 
 enum { PROFILE_TOKENS = 1 << 14, FINEST_CHOICES = 4 };
 
-/* Fails if there are fewer tokens than inputs. Whitened methods would then cut arbitrarily along directions without
- * data. */
+/* Fails, except for mea, unless there are more tokens than inputs. Whitened methods would cut arbitrarily along
+ * directions without data. */
 static ch_status check_calibration(const ch_compress_job *c, ch_error *error) {
   int64_t tokens = (int64_t)c->tokens.size, inputs = c->model->config.hidden_size;
   if (c->mea || tokens > inputs) return CH_OK;
@@ -19,8 +19,8 @@ static ch_status check_calibration(const ch_compress_job *c, ch_error *error) {
                  c->s->method == CH_COMPRESSION_MASA ? "" : " svd");
 }
 
-/* Returns true if the method needs the drift: masa groups layers by it, and measured weights of errors use
- * attention shares. */
+/* Returns true if the method needs the drift: masa groups layers by it, and CH_ERROR_WEIGHTING_MEASURED uses
+ * attention's share of the residual stream. */
 static bool needs_drift(const ch_compress_settings *s) {
   return s->method == CH_COMPRESSION_MASA ||
          (ch_compression_weighs(s) && s->weighting == CH_ERROR_WEIGHTING_MEASURED);
@@ -51,7 +51,8 @@ ch_status ch_compress_job_calibrate(ch_compress_job *c, ch_error *error) {
   return CH_OK;
 }
 
-/* Lists the h' to try: the requested one, or else all below G, evenly spaced if there are many. */
+/* Lists the numbers of component heads to try: the requested number, or else all below the number of key-value heads,
+   evenly spaced if there are many. Returns how many there are. */
 static int choices_of(const ch_compress_job *c, int64_t groups, int64_t heads[CH_MAX_HEAD_CHOICES]) {
   int count = 0;
   if (c->s->component_heads > 0) {

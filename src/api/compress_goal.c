@@ -1,5 +1,5 @@
-/* Saves a given share of the cache in the cheapest way: first smaller element types of the cache, which need no other
- * weights, then fewer heads. */
+/* Finds the cheapest way to save a given share of the cache: smaller element types of the cache, which leave the
+ * weights unchanged, and if they raise the loss too much, fewer heads. */
 #include <math.h>
 
 #include "api/compress_private.h"
@@ -13,7 +13,7 @@ static const struct {
                 {"q4_0", {CH_Q4_0, CH_Q4_0, CH_Q4_0}}};
 enum { EIGHT_BIT, REMEDIES = sizeof remedies / sizeof *remedies };
 
-/* Types that raise the perplexity by at most this share are used without trying fewer heads. */
+/* If the types raise the perplexity by at most this share, fewer heads are not tried. */
 static const double little = 0.01;
 
 static ch_cache_types types_of(int remedy) {
@@ -61,8 +61,8 @@ static double saved_by_heads(const ch_compress_job *c) {
   return 1 - (double)bytes / (double)c->report.before.cache_bytes_per_token;
 }
 
-/* Chooses heads for each layer that reach the goal with 8-bit elements. *loss: the expected loss of the model, if the
- * changes of single layers add up. */
+/* Chooses the number of heads of each layer so that they reach the goal with 8-bit elements. *loss becomes the
+ * expected loss of the model, if the changes of single layers add up. */
 static ch_status choose_heads(ch_compress_job *c, double *loss, ch_error *error) {
   const ch_sensitivity *s = &c->sensitivity;
   CH_TRY(ch_compress_job_calibrate(c, error));

@@ -1,4 +1,4 @@
-/* Measures a model before and after compression. */
+/* Measures perplexity, sizes and decoding speed of a model before and after compression. */
 #include "api/compress_private.h"
 
 #include "base/median.h"
@@ -62,7 +62,7 @@ ch_status ch_compress_job_race(ch_compress_job *c, ch_error *error) {
   double began = ch_clock();
   if (c->report.before.weight_bytes > most_raced) return CH_OK; /* a token reads all weights of both models */
   bool alike = c->report.after.cache_elements_per_token == c->report.before.cache_elements_per_token;
-  if (c->report.cache_types && alike) return CH_OK; /* the same model */
+  if (c->report.cache_types && alike) return CH_OK; /* both models have the same weights */
   int64_t depth = c->before->config.max_position_embeddings / 2;
   c->report.decode_depth = depth < MOST_DEPTH ? depth : MOST_DEPTH;
   ch_speed_settings options = {

@@ -23,7 +23,7 @@ typedef struct ch_compress_job {
   int keep_count;
   ch_api_progress progress;
   const char *stage;     /* stage that was reported last */
-  ch_shared_work shared; /* used while rank 0 works alone */
+  ch_shared_work shared; /* state of the other ranks' wait while rank 0 works alone */
   ch_model *before;      /* original model in the form for measuring, or NULL */
   ch_model *after;       /* compressed model */
   ch_model *own;         /* original model with dense matrices */
@@ -31,8 +31,9 @@ typedef struct ch_compress_job {
   ch_model plain;        /* original model with mixed heads folded into the projections (`absorbed`) */
   const ch_model *model; /* input of the method: own or &plain */
   ch_tokenizer *tokenizer;
-  ch_document_set calibration_text, text; /* text: the text for perplexities */
-  ch_ids tokens;                          /* ids of the calibration text */
+  /* calibration_text: text for calibration; text: text for perplexities */
+  ch_document_set calibration_text, text;
+  ch_ids tokens; /* ids of the calibration text */
   ch_calibration *calibration;
   ch_sensitivity sensitivity;
   int64_t heads[CH_MAX_LISTED_LAYERS]; /* mea: h' of each layer */
@@ -46,17 +47,18 @@ typedef struct ch_compress_job {
    (compress_step.c). */
 ch_compress_step ch_compress_job_step;
 
-/* NULL-terminated, in the order of their enums: the names of ch_compression ("mea", ...) and of ch_error_weighting
-   ("measured", "paper") (compress_read.c). */
+/* Names of ch_compression ("mea", ...) and of ch_error_weighting ("measured", "paper"), indexed by the enums and
+   NULL-terminated (compress_read.c). */
 extern const char *const ch_compression_names[], *const ch_compression_weightings[];
-/* Returns true if the errors of matrices are weighted: for the atoms of masa, and for searched ranks. */
+/* Returns true if the method weights the errors of matrices: masa for its atoms, and any method with searched
+   ranks. */
 bool ch_compression_weighs(const ch_compress_settings *s);
 /* Returns "share", "projection" or "searched": the setting, or the method's default. */
 const char *ch_compression_ranks_name(const ch_compress_settings *s);
 
 /* Checks the settings alone (compress_read.c). */
 ch_status ch_compress_job_check(const ch_compress_settings *s, ch_error *error);
-/* Reads the layers, heads, projections and element type for the model c->own. */
+/* Sets the layers, projections and element type for the model c->own from the settings, and checks the heads. */
 ch_status ch_compress_job_read(ch_compress_job *c, ch_error *error);
 
 /* Checks that all ranks have the same settings and, with `opened`, the same model and text (compress_ranks.c). */
@@ -92,7 +94,7 @@ ch_status ch_compress_job_count(const ch_model *model, ch_compression_figures *f
 /* Measures the decoding speed of the original and the compressed model in turns. */
 ch_status ch_compress_job_race(ch_compress_job *c, ch_error *error);
 
-/* These write the compressed model, and its report (compress_write.c). */
+/* Write the compressed model, and its report (compress_write.c). */
 ch_status ch_compress_job_write(ch_compress_job *c, ch_error *error);
 ch_status ch_compress_job_write_report(const ch_compress_job *c, ch_error *error);
 

@@ -1,4 +1,4 @@
-/* Checks the settings of a compression, and converts them for a model: layers, heads, projections, element type. */
+/* Checks the settings of a compression, alone and for a model, and converts layers, projections and element type. */
 #include <stdio.h>
 #include <string.h>
 
@@ -73,7 +73,9 @@ static ch_status check_others(const ch_compress_settings *s, ch_error *error) {
     return wrong_compress_setting(
         s, "weights errors only if ranks are searched; set ranks to searched, or leave weighting out", error);
   bool whitens = s->method == CH_COMPRESSION_SVD_LLM || s->method == CH_COMPRESSION_BASIS_SHARING;
-  if (whitens && (!s->calibration || s->data_free))
+  if (whitens && s->data_free)
+    return wrong_compress_setting(s, "needs typical inputs; leave out data_free", error);
+  if (whitens && !s->calibration)
     return wrong_compress_setting(s, "needs a calibration text with typical inputs", error);
   return CH_OK;
 }

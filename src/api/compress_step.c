@@ -8,5 +8,5 @@ ch_status ch_compress_job_step(void *context, const char *what, double done, dou
   c->stage = what;
   if (ch_shared_stops(&c->shared)) return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted");
   if (ch_api_tell(&c->progress, (int64_t)(total > 0 ? UNITS * done / total : 0), UNITS)) return CH_OK;
-  return ch_fail(error, CH_ERROR_INTERRUPTED, "cancelled; nothing was written");
+  return ch_fail(error, CH_ERROR_INTERRUPTED, "cancelled");
 }

@@ -22,7 +22,7 @@ typedef struct ch_evaluation {
   ch_team_before before;
 } ch_evaluation;
 
-/* Checks model and settings (NULL = the defaults), and switches to the settings' threads. */
+/* Checks model and settings (NULL = the defaults) on all ranks, and switches to the settings' threads. */
 ch_status ch_evaluation_open(const ch_model *model, const ch_evaluate_settings *settings,
                              ch_evaluated_kind kind, ch_evaluation *e, ch_error *error);
 /* Restores the caller's threads after a successful open. Returns status. */

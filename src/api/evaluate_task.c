@@ -16,7 +16,8 @@ static void put_figure(json_t *object, const char *name, ch_task_figure figure) 
   json_object_set_new(object, key, ch_evaluation_number(isfinite(figure.error), figure.error));
 }
 
-/* Adds the figure of the first filter of answers, and of all filters if the description has a "filter_list". */
+/* Adds the figure of the first filter of answers and, if the description has a "filter_list", the figures of all
+   filters. */
 static void put_figures_of_filters(json_t *object, const ch_task_evaluation *t) {
   const ch_answer_rules *rules = &t->task->answers;
   const char *metric = ch_answer_metric(rules);
@@ -58,9 +59,10 @@ static void put_groups(json_t *object, const ch_task_evaluation *t) {
 typedef struct task_call {
   ch_evaluation call;
   ch_task *task;
-  char *name; /* name as given by the caller, without lengths */
+  char *name; /* name of the task as the caller spells it, without lengths */
   ch_task_evaluation evaluation;
-  double began, scoring; /* ch_clock at the start of the model's work; its seconds until the last report */
+  /* ch_clock at the first report of progress in this stage; seconds from that report to the last one */
+  double began, scoring;
 } task_call;
 
 /* Adds the lengths and the seed of a task that generates its items. */

@@ -19,7 +19,7 @@ typedef enum ch_column_type {
 typedef struct ch_runs_column {
   const char *name;
   ch_column_type type;
-  size_t offset; /* offset of the member in ch_run_record */
+  size_t offset; /* offset of the member in ch_run_record, in bytes */
 } ch_runs_column;
 
 enum { CH_RUNS_COLUMNS = 22 };
@@ -30,7 +30,7 @@ struct ch_runs {
   char *path;
 };
 
-/* Fails with the file's name and SQLite's message about the last call. `doing`: a verb, "open". */
+/* Fails with a sentence about the last call of SQLite, which names the file. `doing`: a verb, such as "open". */
 ch_status ch_runs_failed(const ch_runs *runs, const char *doing, ch_error *error);
 /* Prepares a statement; release it with sqlite3_finalize. */
 ch_status ch_runs_prepare(ch_runs *runs, const char *sql, sqlite3_stmt **statement, ch_error *error);

@@ -24,7 +24,7 @@ void ch_training_control_free(ch_training_control *control) {
 
 /* --- finding the control ----------------------------------------------------------------------------------------- */
 
-/* Reads the model that the directory's record names. *model does not change if there is no record. */
+/* Sets *model to the model that the record at `path` names. *model does not change if there is no record. */
 static ch_status read_record(const char *path, char **model, ch_error *error) {
   char *text;
   size_t size;
@@ -41,7 +41,8 @@ static ch_status read_record(const char *path, char **model, ch_error *error) {
   return ch_fail(error, CH_ERROR_FORMAT, "%s does not say which \"model\" is the control", path);
 }
 
-/* Sets control->model. If a control was started, naming another one is an error. */
+/* Sets control->model to the requested model, or else to `recorded`, which is passed on or freed. If a control was
+   started, naming another one is an error. */
 static ch_status settle_model(const ch_train_job *t, ch_training_control *control, char *recorded,
                               ch_error *error) {
   char whole[PATH_MAX];
@@ -82,11 +83,12 @@ static ch_status check_shapes(const ch_train_job *t, const ch_training_control *
                      "{control}: %s has a \"%s\" of %lld, but the trained model has %lld; they must be equal",
                      control->model, sizes[i].key, (long long)sizes[i].its, (long long)sizes[i].wanted);
   ch_train_options known = t->options;
-  if (known.steps == 0) known.steps = 100000000; /* not known yet; a length that fits every warm-up */
+  /* the length is not known yet; this one fits every warm-up */
+  if (known.steps == 0) known.steps = 100000000;
   return ch_train_options_check(&known, a, error);
 }
 
-/* Sets *same to true if the file has the same bytes in both directories, or is missing in one. */
+/* Sets *same to true if the file has equal bytes in both directories or is missing in one of them. */
 static ch_status compare_files(const char *a, const char *b, const char *name, bool *same, ch_error *error) {
   char *paths[] = {ch_path_join(a, name), ch_path_join(b, name)}, *texts[2] = {NULL, NULL};
   size_t sizes[2] = {0, 0};

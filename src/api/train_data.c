@@ -1,5 +1,5 @@
-/* Opens the text or the images of a run, and sets the options that depend on their length: steps, evaluations,
- * warm-up. Rank 0 prepares the data; the other ranks open its files. */
+/* Opens the text or the images of a run, and sets the options that depend on their amount: steps, interval of
+ * evaluations, warm-up. Rank 0 prepares the data; the other ranks open its files. */
 #include <math.h>
 
 #include "api/train_private.h"
@@ -62,7 +62,8 @@ int64_t ch_training_epoch(const ch_train_job *t) {
                                          : t->data.train_sequences * t->options.sequence;
 }
 
-/* Returns the number of places in sequences that hold `tokens` tokens of text. Packed documents leave places empty. */
+/* Returns the number of positions in sequences that hold `tokens` tokens of text. Packed documents leave positions
+   empty. */
 static int64_t places_for(const ch_train_job *t, int64_t tokens) {
   int64_t places = ch_training_epoch(t), text = t->data.train_tokens;
   if (!t->options.documents || text <= 0 || text >= places) return tokens;

@@ -1,5 +1,5 @@
-/* Decides the config and the options of a run, new or from a checkpoint. A resumed run keeps its options. Options that
- * would change its result are errors. */
+/* Decides the config and the options of a run, new or from a checkpoint. A resumed run keeps its options. Settings
+ * that would change its result are errors. */
 #include <string.h>
 
 #include "api/train_private.h"
@@ -175,7 +175,8 @@ ch_status ch_training_decide(ch_train_job *t, ch_error *error) {
   CH_TRY(check_kind(t, error));
   ch_train_options_put(t->settings, &t->options);
   choose_augmentation(t);
-  /* before any work on the data; a length that is not known yet is set to one that fits every warm-up */
+  /* Options are checked before any work on the data. For a length that is not known yet, one that fits every warm-up
+     is used. */
   ch_train_options known = t->options;
   if (known.steps == 0) known.steps = 100000000;
   return ch_train_options_check(&known, &t->config, error);

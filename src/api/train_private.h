@@ -22,11 +22,11 @@ typedef struct ch_train_job {
   ch_trainer *trainer;
   bool is_control;      /* true for the run of the control */
   bool began;           /* true once training has started, so that a log exists */
-  int64_t began_step;   /* steps that were done when training started */
+  int64_t began_step;   /* number of finished steps when this call started training */
   bool stopped;         /* true once a callback has stopped the run */
   ch_profile profile;   /* profile of the traced step */
   double trace_began;   /* ch_clock at which all ranks began the traced step */
-  ch_status traced;     /* status of writing the trace */
+  ch_status traced;     /* status of writing the trace; CH_OK before it is written */
   ch_error trace_error; /* the error, if `traced` is not CH_OK */
 } ch_train_job;
 
@@ -42,7 +42,7 @@ ch_status ch_training_decide(ch_train_job *t, ch_error *error);
 ch_status ch_training_open_data(ch_train_job *t, ch_error *error);
 /* Returns the source of batches: the text or the images (train_data.c). */
 const ch_batch_source *ch_training_source(const ch_train_job *t);
-/* Returns the number of places in sequences, or of images, in one pass over the data (train_data.c). */
+/* Returns the number of positions in sequences, or of images, in one pass over the data (train_data.c). */
 int64_t ch_training_epoch(const ch_train_job *t);
 /* Checks that all ranks have the same program, files and options (train_ranks.c). */
 ch_status ch_training_compare_start(const ch_train_job *t, ch_error *error);

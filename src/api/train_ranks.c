@@ -1,4 +1,5 @@
-/* Checks that the ranks of a job train the same model on the same data with the same options. */
+/* Checks that the ranks of a job run the same program and train the same model on the same data with the same
+ * options. */
 #include <stdlib.h>
 
 #include "api/train_private.h"

@@ -1,5 +1,5 @@
-/* The trace of a run's second step. The first step is not typical, because it touches its memory for the first time.
- * Rank 0 writes the events of all ranks, one lane per rank. */
+/* The trace of a run's second step, or of its only one. The first step is not typical, because it touches memory for
+ * the first time. Rank 0 writes the events of all ranks, one lane per rank. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ typedef struct lane {
   ch_profile profile;
 } lane;
 
-enum { TRACE_TAG = 0 }; /* any tag is free, because no other message is sent between two steps */
+enum { TRACE_TAG = 0 }; /* any tag would do, because no other message is sent between two steps */
 
 /* --- work of rank 0 ---------------------------------------------------------------------------------------------- */
 
@@ -72,7 +72,7 @@ static ch_status reserve_events(const ch_train_job *t, lane *lanes, const int64_
   return *own ? CH_OK : ch_no_memory(error);
 }
 
-/* Sends all events to rank 0. */
+/* Sends the events of all ranks to rank 0. */
 static void collect_lanes(const ch_train_job *t, lane *lanes, sent_event *own) {
   ch_rank_group *ranks = t->settings->workers.ranks;
   int self = ch_own_rank(ranks);
@@ -138,7 +138,7 @@ void ch_training_trace(ch_train_job *t, int64_t steps_done) {
   if (steps_done != before) return;
   t->profile.keep_events = true;
   engine->profile = &t->profile;
-  /* a barrier: all lanes begin at the same time, whatever the clocks of the ranks are */
+  /* A barrier: the ranks' lanes in the trace begin together, even if their clocks differ. */
   ch_largest_of_ranks(t->settings->workers.ranks, 0);
   t->trace_began = ch_clock();
 }

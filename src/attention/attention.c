@@ -1,5 +1,5 @@
-/* Builds the attention of a layer: writes the states, appends them to the cache if there is one, and reads. The
- * mechanisms themselves are in registry.c. */
+/* Builds the attention of a layer: writes the states, appends them to the cache if there is one, and reads them.
+ * registry.c lists the mechanisms. */
 #include "attention/registry.h"
 
 void ch_attention_declare(ch_declaration *declaration) {
@@ -19,7 +19,7 @@ static ch_status write_states(ch_builder *builder, const ch_mechanism *mechanism
   const ch_ring ring = {c->sliding_window, c->attention_sinks, builder->capacity},
                 *kept = ch_layer_slides(c, builder->layer) ? &ring : NULL;
   for (int p = 0; p < count; p++) {
-    if (parts[p].width == 0) continue; /* an earlier layer's part is used */
+    if (parts[p].width == 0) continue; /* the part of an earlier layer is read */
     if (state[p] && ch_node_columns(state[p]) != parts[p].width) {
       ch_graph_fail(builder->graph, "%s writes %lld elements of %s where its state has %lld", mechanism->name,
                     (long long)ch_node_columns(state[p]), parts[p].name, (long long)parts[p].width);

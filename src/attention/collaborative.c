@@ -2,9 +2,8 @@
  *
  *   write:  k = RoPE(W_k x)  [D~],   e = U x  [H, with "content_bias"],   v = knock(W_v x)  [G heads of d]
  *   read:   s_h = (RoPE(W_q x * m_h) . k + e_h) / sqrt(d);   y = W_o headnorm(softmax(s) v)
- *
- * RoPE rotates blocks of d, each as a head, so that D~ = H d with m_h one on block h is multi-head attention. e is
- * the end of the key: head h's query ends in row h of the identity. */
+ * RoPE rotates blocks of d, each as a head, so that D~ = H d with m_h one on block h is multi-head attention. The
+ * elements e follow the key: the query of head h ends in row h of the identity, which selects e_h. */
 #include <math.h>
 
 #include "attention/mechanism.h"

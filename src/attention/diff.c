@@ -71,7 +71,8 @@ static ch_node *attend(ch_builder *builder, ch_node *q, ch_node *keys, ch_node *
                                            .slopes = ch_alibi_slopes(builder, side, 2, pairs)});
 }
 
-/* Returns (1 - lambda_init) headnorm(context). The factor multiplies the norm's weight. */
+/* Returns (1 - lambda_init) headnorm(context), or the context without a head norm. The factor multiplies the norm's
+   weight. */
 static ch_node *normed(ch_builder *builder, ch_node *context) {
   if (!builder->config->attention.head_norm) return context;
   ch_node *weight = ch_op_scale(builder->graph, ch_attention_param(builder, "head_norm.weight"),
@@ -89,7 +90,7 @@ static ch_node *diff_read(ch_builder *builder, ch_node *x, ch_node *const states
   return ch_project(builder, normed(builder, context), "o_proj");
 }
 
-/* Presets `number` key-value heads, or for 0 as many as query heads, as in MHA. */
+/* Presets `number` key-value heads; for 0, as many as query heads, as in MHA. */
 static ch_status all_groups(ch_config *config, int64_t number, const char *where, ch_error *error) {
   return ch_preset_groups(config, number ? number : config->num_attention_heads, where, error);
 }

@@ -8,7 +8,7 @@
 ch_status ch_embedding_gate_check(const ch_config *config, const char *where, ch_error *error);
 /* Declares kv_gate_embed, kv_gate_proj and kv_gate_norm if the config has a gate. */
 void ch_embedding_gate_declare(ch_declaration *declaration);
-/* The first part of a layer's state that belongs to the gate. */
+/* Index of the first part of a layer's state that belongs to the gate. */
 enum { CH_GATE_PART = 1 };
 /* Lists the parts of a token's state that a gate adds; parts[0] is the layer's part CH_GATE_PART. Returns their
    number. */
@@ -19,8 +19,9 @@ void ch_write_embedding_gate(ch_builder *builder, ch_node *kv, ch_node *state[])
    unchanged. */
 ch_node *ch_read_embedding_gate(ch_builder *builder, ch_node *kv, ch_node *const state[]);
 
-/* Returns true if attention of one query per sequence to the cache can compute tokens of one id together. The
-   gate must then multiply the expanded state directly, which knocking of keys or values prevents. */
+/* Returns true if attention of one query per sequence to the cache can compute tokens of one id together. The gate
+   must multiply the expanded state directly, without knocking or QK norm. Sinks, softcapping and sliding windows are
+   not supported. */
 bool ch_gate_groups_tokens(const ch_builder *builder);
 /* Attends with tokens of one id together (ch_op_gated_attend); state: the gate's parts. */
 ch_node *ch_attend_gated(ch_builder *builder, ch_node *q, ch_node *kv_b, ch_node *latents,

@@ -8,10 +8,10 @@
    modules on queries. */
 void ch_factored_query_declare(ch_declaration *declaration);
 ch_node *ch_factored_query(ch_builder *builder, ch_node *x);
-/* Sets num_key_value_heads to 1 if it was left out; ch_check_one_key_head rejects any other value. */
+/* Sets the default of num_key_value_heads, 1. ch_check_one_key_head rejects any other value. */
 void ch_one_key_head(ch_config *config);
 ch_status ch_check_one_key_head(const ch_config *config, const char *where, ch_error *error);
-/* Presets MFA's proportions: heads of N dims (default: twice the width), and 7/8 as many of them. */
+/* Presets MFA's proportions: 7/8 as many heads, of `number` dims each, or for 0 of twice the dims. */
 ch_status ch_preset_factored(ch_config *config, int64_t number, const char *where, ch_error *error);
 
 #endif

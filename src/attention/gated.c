@@ -1,5 +1,5 @@
-/* Gated attention (Qiu et al. 2025): grouped-query attention whose heads' outputs are multiplied by an elementwise
- * gate of the query.
+/* Gated attention (Qiu et al. 2025): grouped-query attention. A gate of the query's token multiplies the outputs of
+ * heads element by element.
  *
  *   write:  k, v of G heads of d, as gqa
  *   read:   y = W_o (sigmoid(W_g x) * headnorm(softmax(q k^T / sqrt(d)) v))

@@ -6,8 +6,7 @@
  *   a = exp(-exp(A_log) softplus(W_a x + dt_bias)), one for each value head
  *   S_t = a_t S_{t-1} + k_t (b_t (v_t - (a_t S_{t-1})^T k_t))^T,   o_t = S_t^T q_t / sqrt(d_k)
  *   y = W_o [RMSNorm(o) * silu(W_g x)]
- *
- * The state of a sequence is S of every value head, and the last rows of x that the short convolutions read.
+ * The state of a sequence is S of every value head, and the last rows of W x that the short convolutions read.
  * Nothing is written token by token: the operations that read these states also update them. */
 #include <math.h>
 

@@ -19,13 +19,14 @@
 #include "attention/latent_query.h"
 #include "attention/registry.h"
 
-/* Sizes. heads: heads of all branches; own: heads of one branch, H; width: elements of a latent; all: elements of all
-   latents. */
+/* The sizes of a layer. heads: heads of all branches; own: heads of one branch, H; latents: number of latents, m;
+   width: elements of a latent; all: elements of all latents; nope, rope: unrotated and rotated dims of a key; value:
+   dims of a value. */
 typedef struct sizes {
   int64_t heads, own, branches, latents, width, all, nope, rope, value;
 } sizes;
 
-/* Returns the number of branches. Only MLRA has several: by default one for every latent. */
+/* Returns the number of branches: 1 except in MLRA, which has one for every latent by default. */
 static int64_t branches_of(const ch_config *config) {
   if (strcmp(config->attention.type, "mlra") != 0) return 1;
   return config->attention.branches ? config->attention.branches : config->attention.latent_heads;
@@ -59,7 +60,7 @@ static ch_status must_divide(const char *key, int64_t number, const char *of, in
                  key, (long long)number, of, (long long)all);
 }
 
-/* Checks the branches. Also limits the width of the heads of all branches together, so that no size overflows. */
+/* Checks the branches, and limits the width of the heads of all branches together so that no size overflows. */
 static ch_status check_branches(const ch_config *config, const char *where, ch_error *error) {
   enum { MOST_WIDTH = 1 << 24 };
   int64_t branches = branches_of(config), heads = config->num_attention_heads,
@@ -187,8 +188,8 @@ static ch_node *expanded(ch_builder *builder, ch_node *latents) {
                           (ch_head_slice[]){{s.nope, 0, s.nope}, {s.value, 0, s.value}});
 }
 
-/* Returns the latents without the key after them. From the cache each latent is a separate slice, so that only the
-   needed ones are read. */
+/* Returns the latents without the rotated key after them. In the cache each latent is a separate slice, so that only
+   the needed ones are read. */
 static ch_node *latents_of(ch_builder *builder, ch_node *state) {
   sizes s = grouped_latents_sizes_of(builder->config);
   if (builder->cached)
@@ -238,7 +239,7 @@ static ch_node *latent_keys(ch_builder *builder, ch_node *state) {
                           (ch_head_slice[]){{s.width, 0, s.width}, {0, s.all, s.rope}});
 }
 
-/* Returns the sum of the branches' contexts, which are columns of one value. */
+/* Returns the sum of the branches' contexts, which are columns of `contexts`. */
 static ch_node *summed(ch_builder *builder, ch_node *contexts) {
   sizes s = grouped_latents_sizes_of(builder->config);
   int64_t width = s.own * s.value;
@@ -278,8 +279,8 @@ static int64_t expanding(const ch_config *config) {
          (ch_is_knocked(config, CH_ON_V) ? s.value * s.value : 0);
 }
 
-/* Returns true if absorbing needs fewer multiply-adds than expanding keys and values once for all queries of
-   the pass. */
+/* Returns true if states are cached and absorbing needs no more multiply-adds than expanding keys and values once for
+   all queries of the pass. */
 static bool is_absorbed(const ch_builder *builder) {
   sizes s = grouped_latents_sizes_of(builder->config);
   return builder->cached &&
@@ -307,7 +308,8 @@ int ch_grouped_latents_rows(const ch_config *config, ch_state_rows made[CH_MAX_S
   return 3;
 }
 
-/* Returns the number of queries at which expanding keys and values is a quarter of the work. */
+/* Returns the number of queries at which expanding keys and values costs a quarter of the multiply-adds of
+   attention. */
 int64_t ch_grouped_latents_long_pass(const ch_config *config) {
   sizes s = grouped_latents_sizes_of(config);
   return 4 * expanding(config) / (s.nope + s.rope + s.value);

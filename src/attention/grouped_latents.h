@@ -4,7 +4,8 @@
 
 #include "attention/mechanism.h"
 
-/* Fails unless the latents divide "kv_lora_rank", and the branches divide the latents and the heads. */
+/* Fails if a size is missing, or unless the number of latents divides "kv_lora_rank", the number of branches divides
+   the number of latents, and the number of latents per branch divides the heads. */
 ch_status ch_grouped_latents_check(const ch_config *config, const char *where, ch_error *error);
 void ch_grouped_latents_declare(ch_declaration *declaration);
 int ch_grouped_latents_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]);
@@ -14,8 +15,8 @@ int ch_grouped_latents_rows(const ch_config *config, ch_state_rows made[CH_MAX_S
 int64_t ch_grouped_latents_long_pass(const ch_config *config);
 int64_t ch_grouped_latents_rank(const ch_config *config);
 int64_t ch_grouped_latents_dim(const ch_config *config);
-/* Presets `number` elements of all latents together. For 0, presets MLA's usual number, rounded up to a multiple
-   of the number of latents. */
+/* Presets `number` elements for all latents together; for 0, MLA's usual number, rounded up to a multiple of the
+   number of latents. */
 ch_status ch_preset_grouped_latents(ch_config *config, int64_t number, const char *where, ch_error *error);
 
 #endif

@@ -3,10 +3,9 @@
  *
  *   write:  t = knock(mix(W_kv x))  [G heads of d],   r = RoPE(W_r x)  [d/2]
  *   read:   k_g = (t_g[0 : d/2], r),  v_g = t_g;   y = W_o headnorm(softmax(q k^T / sqrt(d)) v)
- *
- * The last d/2 dims of a query are rotated, the first are not. Modules on the tied state use the letter "v". The QK
- * norm covers whole keys (t_g[0 : d/2], W_r x). With it r is written unrotated, and every key is normed and rotated
- * on read. */
+ * The last d/2 dims of a query are rotated, the first d/2 are not. Names of modules on the tied state begin with "v".
+ * The QK norm covers whole keys (t_g[0 : d/2], W_r x). With the norm, r is written unrotated, and every key is normed
+ * and rotated on read. */
 #include <math.h>
 
 #include "attention/mechanism.h"

@@ -49,7 +49,7 @@ ch_node *ch_finish_values(ch_builder *builder, ch_node *components) {
   return ch_knock(builder, CH_ON_V, ch_mix_heads(builder, CH_ON_V, components));
 }
 
-/* Returns true if there is nothing between the mix and the rotation. */
+/* Returns true if keys have no QK norm and no knocking, so that rotation follows the mix directly. */
 static bool mixes_rotated(const ch_config *config) {
   return !config->attention.qk_norm && !ch_is_knocked(config, CH_ON_K);
 }
@@ -104,12 +104,13 @@ static int64_t pairs_of(const ch_config *config) {
   return pairs;
 }
 
-/* Returns true if all pairs read one head in the cache, which is then not repeated. */
+/* Returns true if several pairs read one head in the cache. The head is then not repeated. */
 static bool is_one(const ch_builder *builder, unsigned on) {
   return builder->cached && ch_heads_of(builder->config, on) == 1 && pairs_of(builder->config) > 1;
 }
 
-/* Returns one head for each pair. The cache stores each head once, and heads are repeated on read. */
+/* Returns one head for each pair, except if is_one is true. The cache stores each head once, and heads are repeated
+   on read. */
 static ch_node *for_pairs(ch_builder *builder, unsigned on, ch_node *heads) {
   const ch_config *c = builder->config;
   if (is_one(builder, on)) return heads;

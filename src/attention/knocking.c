@@ -1,5 +1,5 @@
 /* Knocking heads (KHA eqs. 5-9): one map shared by all heads of a layer, so that heads learn from each other. With
- * "per_head", each head has its own map, a control with the parameters but without the sharing.
+ * "per_head", each head has its own map: a control without the sharing.
  *
  *   linear:  x W^T
  *   mlp:     2 (x W_up^T * sigmoid(x W_gate^T)) W_down^T

@@ -7,8 +7,8 @@
 
 #include "attention/mechanism.h"
 
-/* Projections, norms and modules on the way from x to keys and values. A tensor's name is one of these, or begins
-   with one and a dot. */
+/* Projections, norms and modules that compute keys and values from x. A tensor's name is one of these, or begins with
+   one and a dot. */
 static const char *const of_writer[] = {
     "k_proj",         "v_proj",    "kv_proj", "k_rope_proj", "kv_a_proj_with_mqa",
     "kv_a_layernorm", "kv_b_proj", "k_norm",  "k_mix",       "v_mix",

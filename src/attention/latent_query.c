@@ -1,4 +1,5 @@
-/* Queries of unrotated and rotated dims, dense or from two factors with a norm between them, as in DeepSeek-V2. */
+/* Queries of unrotated and rotated dims, by one matrix or by two factors with a norm between them, as in
+ * DeepSeek-V2. */
 #include "attention/latent_query.h"
 
 #include <math.h>
@@ -73,7 +74,7 @@ int64_t ch_usual_latent(const ch_config *config) {
   return (quarters * config->head_dim + 3) / 4;
 }
 
-/* Presets DeepSeek-V2's proportions: d values and d unrotated dims per head, d / 2 rotated ones. */
+/* Presets DeepSeek-V2's proportions: per head d value dims, d unrotated and d / 2 rotated query dims. */
 ch_status ch_preset_latent(ch_config *config, int64_t number, const char *where, ch_error *error) {
   (void)where;
   (void)error;

@@ -1,6 +1,6 @@
-/* Low-rank projections: W_l = B_l A_l with A [rank, in] and B [out, rank], each layer with its own pair. Or W_l =
- * B_l A_g: the layers of group g share the first factor, their basis, and B_l has the layer's coefficients (Basis
- * Sharing, arXiv 2410.03765). */
+/* Low-rank projections: W_l = B_l A_l with A_l [rank, in] and B_l [out, rank], where each layer has its own pair. Or
+ * W_l = B_l A_g: the layers of group g share the first factor, their basis, and B_l has the layer's coefficients
+ * (Basis Sharing, arXiv 2410.03765). */
 #include <math.h>
 #include <stdio.h>
 
@@ -29,8 +29,8 @@ static void first_name(const ch_declaration *declaration, const char *name, char
     basis_name(declaration->config, declaration->layer, name, full);
 }
 
-/* Returns the rank in the config, or else the number of rows of A in the file that is being opened. Returns 0 after a
-   failure. */
+/* Returns the rank in the config, or else the number of rows of the first factor in the file that is being opened.
+   Returns 0 after a failure. */
 static int64_t rank_of(ch_declaration *declaration, const char *first) {
   int64_t rank = declaration->config->sharing.rank;
   if (rank > 0) return rank;
@@ -44,8 +44,8 @@ static int64_t rank_of(ch_declaration *declaration, const char *first) {
   return 0;
 }
 
-/* Declares the first factor of a matrix, unless an earlier layer of the group did. Returns its row, or -1
-   after a failure. */
+/* Declares the first factor of a matrix, unless an earlier layer of the group did. Returns its index in params->rows,
+   or -1 after a failure. */
 static int declare_first(ch_declaration *declaration, const char *name, const char *full, double std,
                          int64_t rank, int64_t in) {
   ch_params *params = declaration->params;

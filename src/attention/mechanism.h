@@ -3,10 +3,9 @@
  *
  *   write(x) -> state      the vectors that later tokens read, from a token's hidden state x
  *   read(x, states) -> y   the attention output of the query at x over the states of all tokens that it sees
- *
- * In training and prefill both run over whole sequences. In decoding a token is written and the cache is read.
- * The KV cache is the concatenation of the states and nothing else: its size is the width that `state` declares.
- * A mechanism is one file with one ch_mechanism, and one line in registry.c. */
+ * In training and prefill both functions run over whole sequences. In decoding, a token's state is written and the
+ * cache is read. The KV cache is the concatenation of the states and nothing else: its size is the width that `state`
+ * declares. A mechanism is one file with one ch_mechanism, and one line in registry.c. */
 #ifndef CH_ATTENTION_MECHANISM_H
 #define CH_ATTENTION_MECHANISM_H
 
@@ -21,8 +20,10 @@ enum { CH_MAX_PROJECTIONS = 16 };
 typedef struct ch_projection_shape {
   const char *name;
   int64_t out, in;
-  int64_t other_out, other_in; /* shape in a layer where it is not [out, in]; 0: no such layer */
-  int64_t layers; /* number of layers that have it: a group of layers has some projections once */
+  /* shape in layers where the projection is not [out, in]; 0: there is no such layer */
+  int64_t other_out, other_in;
+  /* number of layers that have the projection; a group of layers has some projections only once */
+  int64_t layers;
 } ch_projection_shape;
 
 typedef struct ch_projection_shapes {
@@ -35,7 +36,8 @@ typedef struct ch_declaration {
   const ch_config *config;
   ch_params *params;
   int layer;
-  ch_projection_shapes *shapes; /* if not NULL, projections are listed here instead of declared */
+  /* list of projections; if not NULL, projections are added to it instead of being declared */
+  ch_projection_shapes *shapes;
 } ch_declaration;
 
 /* RoPE of `rotary` dims. The table and the levels are created when they are first needed. */
@@ -58,15 +60,16 @@ typedef struct ch_builder {
   bool causal; /* true if a token sees only itself and earlier tokens; else its whole sequence (an encoder) */
   /* tokens of a sequence for which layers that slide have a ring; 0: such layers store all tokens */
   int64_t capacity;
-  int64_t context;         /* most tokens of the text that this run is a part of; LongRoPE depends on it */
-  bool cached;             /* true if states go through the cache: decoding and cached prefill */
-  ch_cache_types cache;    /* types of the cache's elements */
-  bool gates_known;        /* true if the cache already holds the gates of all ids */
-  bool expand_gates;       /* true expands gated latents token by token even if ids could be grouped */
+  int64_t context;      /* maximum number of tokens of the text that this run is a part of, for LongRoPE */
+  bool cached;          /* true if states go through the cache: decoding and cached prefill */
+  ch_cache_types cache; /* element types of the cache */
+  bool gates_known;     /* true if the cache already holds the gates of all ids */
+  /* true: gated latents are expanded token by token, even if tokens could be grouped by id */
+  bool expand_gates;
   int table_shares;        /* processes that share the columns of each gate's lookup table, if more than 1 */
   ch_node *document_start; /* first token that each token sees; NULL: attention crosses document boundaries */
   int layer;
-  /* Parts of the last writing layer: as they are read, and as they were before the cache. */
+  /* Parts of the state of the last layer that wrote: as they are read, and as they were written before the cache. */
   ch_node *states[CH_MAX_STATE_PARTS], *written[CH_MAX_STATE_PARTS];
   struct ch_angles **angles; /* list of angles created so far, for all copies of this builder */
 } ch_builder;
@@ -128,9 +131,9 @@ typedef struct ch_mechanism {
   /* Returns the number of tokens that a pass over a long prompt should have, for mechanisms with work over the
      whole cache in every pass; or NULL. */
   int64_t (*long_pass)(const ch_config *config);
-  /* Returns heads x rank of a head's query-key map, per layer. */
+  /* Returns the number of heads times the rank of a head's query-key map, for a layer. */
   int64_t (*total_effective_rank)(const ch_config *config);
-  /* Returns the width of the latent space that heads share, per layer. */
+  /* Returns the width of the latent space that heads share in a layer. */
   int64_t (*shared_latent_dim)(const ch_config *config);
   const ch_preset *presets; /* names of the mechanism in `compare`; the last row has no name */
 } ch_mechanism;
@@ -141,11 +144,11 @@ typedef struct ch_mechanism {
 const char *ch_attention_module(const ch_config *config, int layer);
 
 /* Declares "{name}.weight" [out, in], or the tensors that replace it in the config. The initial values of output
-   projections are divided by sqrt(2 (layer + 1)). */
+   projections are divided by sqrt(2 (layer + 1)), except with "init": "deepseek". */
 void ch_declare_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
 void ch_declare_output_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
-/* Declares a projection of the rows of an embedding gate's table. Its products multiply hidden states, so their
-   initial variance is 1 under any "init". */
+/* Declares a projection of the rows of an embedding gate's table. Its products multiply hidden states, so the
+   products' initial variance is 1 under any "init". */
 void ch_declare_gate_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
 /* Declares that two projections are multiplied without a norm between them. */
 void ch_declare_product(ch_declaration *declaration, const char *first, const char *second);
@@ -155,7 +158,7 @@ void ch_start_with(ch_declaration *declaration, const char *name, double std);
 void ch_declare_scaled_input(ch_declaration *declaration, const char *name, double scale);
 /* Marks a projection that also multiplies cached states, or single heads, so that it is never block-quantised. */
 void ch_keep_plain(ch_declaration *declaration, const char *name);
-/* Returns the listed projection of this name, or NULL. */
+/* Returns the projection with this name in the list, or NULL. */
 ch_projection_shape *ch_noted_projection(ch_projection_shapes *shapes, const char *name);
 /* Declares "{name}.weight" [n], which starts at one. ch_declare_bias declares "{name}.bias" [n], which starts at
    zero. */
@@ -169,7 +172,7 @@ void ch_declare_vector(ch_declaration *declaration, const char *name, int64_t n,
 ch_param *ch_declare_head_matrix(ch_declaration *declaration, const char *name, int64_t rows, int64_t columns,
                                  ch_param_init init, double std);
 
-/* Declares `name` [n] with each element drawn as `init` says. */
+/* Declares `name` [n]. `init` gives the distribution of each element. */
 void ch_declare_drawn_vector(ch_declaration *declaration, const char *name, int64_t n, ch_param_init init);
 /* Declares "{name}.weight" [channels, 1, taps] of a convolution by channel. It is read as F32 (or F64) from any
    type in the file. */
@@ -197,7 +200,7 @@ ch_node *ch_projection_weight(ch_builder *builder, const char *name);
 ch_node *ch_project(ch_builder *builder, ch_node *x, const char *name);
 /* Applies RMSNorm with "{name}.weight" to whole rows or to every head, by the weight's length. */
 ch_node *ch_norm(ch_builder *builder, ch_node *x, const char *name);
-/* Like ch_norm, for a latent, with "attention.latent_norm_eps". */
+/* Applies RMSNorm to a latent as ch_norm does, with "attention.latent_norm_eps". */
 ch_node *ch_latent_norm(ch_builder *builder, ch_node *latent, const char *name);
 /* Rotates the last `rotary` dims of heads of head_dim (the first ones if only part of head_dim is rotated) by the
    positions of the tokens: those of this run, or of the cache if x is a streamed value. Returns x unchanged if the
@@ -209,11 +212,11 @@ void ch_rope_frequencies(const ch_config *config, int64_t rotary, int64_t tokens
 /* Like ch_apply_rope, for queries: also multiplies them by YaRN's or LongRoPE's factor for the scores of rotated
    dims. */
 ch_node *ch_rotate_queries(ch_builder *builder, ch_node *q, int64_t head_dim, int64_t rotary);
-/* Returns YaRN's or LongRoPE's factor for the scores of rotated dims, else 1. */
+/* Returns YaRN's or LongRoPE's factor for the scores of rotated dims; 1 without them. */
 double ch_rope_score_scale(const ch_config *config);
-/* Returns YaRN's factor for whole scores, as in DeepSeek's MLA, else 1. */
+/* Returns YaRN's factor for whole scores, as in DeepSeek's MLA; 1 without it. */
 double ch_latent_score_scale(const ch_config *config);
-/* Returns ALiBi's slopes of `count` query heads: first, first + step, ... of all heads. Returns NULL without
+/* Returns ALiBi's slopes of `count` query heads, those with index first, first + step, ... Returns NULL without
    ALiBi. */
 const double *ch_alibi_slopes(ch_builder *builder, int64_t first, int64_t step, int64_t count);
 /* Attends like ch_op_attend: causal if the model is, within documents. If spec.slopes is NULL and the model has
@@ -289,8 +292,9 @@ int ch_layer_state(const ch_config *config, int layer, ch_state_part parts[CH_MA
 /* The limits of what a query of the layer being built sees, besides document starts. ch_attend_states passes them
    to attention. */
 typedef struct ch_visibility {
-  int64_t window, sinks; /* tokens of the window, 0: no window; first tokens that stay visible */
-  ch_node *logits;       /* [H] sink logits, or NULL */
+  /* number of tokens in the window, 0: no window; number of first tokens that stay visible */
+  int64_t window, sinks;
+  ch_node *logits; /* [H] sink logits, or NULL */
 } ch_visibility;
 ch_visibility ch_visibility_of(ch_builder *builder);
 /* --- the whole attention of a layer: write, append to the cache if there is one, read --- */

@@ -1,4 +1,4 @@
-/* MFA with key reuse (MFA eqs. 8-9): the value is the key and a gated linear map of it.
+/* MFA with key reuse (MFA eqs. 8-9): the value is the key plus a gated linear map of it.
  *
  *   write:  k = S_k x                                               [C, before RoPE: the whole state]
  *   read:   y = W_o headnorm(softmax(q RoPE(norm(k))^T / sqrt(C)) v),   v = k + alpha * (N k)

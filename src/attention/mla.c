@@ -4,7 +4,7 @@
  *   read:   (k_h, v_h) = heads of W_b c;   q_h = (nope, RoPE(rope)) of W_q x, or of W_qb norm(W_qa x)
  *           y = W_o headnorm(softmax(q_h (k_h, r)^T / sqrt(n + r)) v_h)
  *
- * Decoding never expands the cache: W_UK is multiplied into the query, q_h^T W_UK c, and W_UV into the weighted sum
+ * Decoding does not expand the cache: W_UK is multiplied into the query, q_h^T W_UK c, and W_UV into the weighted sum
  * of latents. A pass of many queries expands the cache instead, a few hundred tokens at a time, if that needs fewer
  * products. With an embedding gate (EG-MLA) or a QK norm, neither matrix can be absorbed: latents are expanded block
  * by block on read. The QK norm covers whole heads (nope, rope) and (k_h, r). With it r is written unrotated, and
@@ -12,15 +12,16 @@
  *
  * With "k_lora_rank" or "v_lora_rank", keys and values have separate latents instead (mla_apart.c).
  *
- * Layers of a group share the written state and its expansion; the group's first layer has the tensors. Or they share
- * only the latent, and each layer expands and gates it with its own matrices. */
+ * Layers of a group share the written state and its expansion; the group's first layer has the tensors. With
+ * "layer_group_shares": "latent", they share only the latent, and each layer expands and gates it with its own
+ * matrices. */
 #include <math.h>
 
 #include "attention/embedding_gate.h"
 #include "attention/latent_query.h"
 #include "attention/mla_apart.h"
 
-/* Sizes: H, c, n, r and v of the papers. */
+/* The sizes H, c, n, r and v of the papers. */
 typedef struct sizes {
   int64_t heads, latent, nope, rope, value;
 } sizes;
@@ -231,7 +232,7 @@ static ch_node *attend_absorbed(ch_builder *builder, ch_node *q, ch_node *state)
   return ch_knock(&there, CH_ON_V, through_kv_b(&there, latents, s.nope, s.value, false));
 }
 
-/* Returns the multiply-adds that expand one head's key and value of one token. */
+/* Returns the number of multiply-adds that expand one head's key and value of one token. */
 static int64_t expanding(const ch_config *config) {
   sizes s = mla_sizes_of(config);
   if (ch_mla_is_apart(config)) return ch_mla_apart_expanding(config);
@@ -239,8 +240,8 @@ static int64_t expanding(const ch_config *config) {
          (ch_is_knocked(config, CH_ON_V) ? s.value * s.value : 0);
 }
 
-/* Returns true if absorbing is possible, and needs fewer multiply-adds than expanding keys and values once
-   for all queries of the pass. */
+/* Returns true if absorbing is possible, and needs no more multiply-adds than expanding keys and values once for all
+   queries of the pass. */
 static bool is_absorbed(const ch_builder *builder) {
   const ch_config *c = builder->config;
   sizes s = mla_sizes_of(c);
@@ -248,7 +249,7 @@ static bool is_absorbed(const ch_builder *builder) {
   return builder->graph->length * (2 * s.latent - s.nope - s.value) <= expanding(c);
 }
 
-/* Returns the number of queries at which expanding keys and values is a quarter of the work. */
+/* Returns the number of queries at which expanding keys and values costs a quarter of the attention itself. */
 static int64_t long_pass(const ch_config *config) {
   sizes s = mla_sizes_of(config);
   return 4 * expanding(config) / (s.nope + s.rope + s.value);
@@ -287,8 +288,8 @@ static int64_t shared_latent_dim(const ch_config *config) {
   return ch_mla_is_apart(config) ? ch_mla_apart_shared_dim(config) : config->attention.kv_lora_rank;
 }
 
-/* Presets a latent of one head's size (EG-MLA's kv64 for heads of 64), and a table with a quarter of the model's width
-   as columns, as the paper recommends (512 for a width of 2048). */
+/* Presets a latent of N elements, by default one head's size (EG-MLA's kv64 for heads of 64), and a table with a
+   quarter of the model's width as columns, as the paper recommends (512 for a width of 2048). */
 static ch_status gated_sizes(ch_config *config, int64_t number, const char *where, ch_error *error) {
   config->attention.gate_embedding_dim = (config->hidden_size + 3) / 4;
   return ch_preset_latent(config, number ? number : config->head_dim, where, error);

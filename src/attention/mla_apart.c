@@ -1,7 +1,7 @@
 /* Latent attention with separate latents of keys and values (MFA eqs. 4-5, S_k and S_v):
  *
  *   write:  c = norm(W_ka x)  [c_k],   r = RoPE(W_r x)  [r, one for all heads],   u = norm(W_va x)  [c_v]
- *   read:   k_h = heads of W_kb c,   v_h = heads of W_vb u;   the rest as mla.c
+ *   read:   k_h = heads of W_kb c,   v_h = heads of W_vb u;   the rest is as in mla.c
  *
  * Without the latent of one side (width 0), its keys W_k x [H n] and r, or its values W_v x [H v], are written in
  * full.
@@ -10,7 +10,7 @@
  * value, for all heads. */
 #include "attention/mla_apart.h"
 
-/* Sizes: H, c_k, c_v (0: no latent), n, r and v. */
+/* The sizes H, c_k, c_v (0: no latent), n, r and v. */
 typedef struct sizes {
   int64_t heads, keys, values, nope, rope, value;
 } sizes;
@@ -67,7 +67,8 @@ void ch_mla_apart_declare(ch_declaration *declaration) {
   ch_knocking_declare(declaration, CH_ON_V, s.value);
 }
 
-/* Returns the elements of the keys' part before the rotated ones: a latent, or keys. */
+/* Returns the number of elements before the rotated key in the keys' part of the state: those of a latent, or of all
+   heads' keys. */
 static int64_t written_keys(const sizes *s) {
   return s->keys ? s->keys : s->heads * s->nope;
 }
@@ -112,7 +113,7 @@ void ch_mla_apart_write(ch_builder *builder, ch_node *x, ch_node *out[]) {
 
 /* --- reading -------------------------------------------------------------------------------------------- */
 
-/* Returns the multiply-adds that expand a head's key, or value, of a token from its latent. */
+/* Returns the number of multiply-adds that expand a head's key, or value, of a token from its latent. */
 static int64_t expanding(const ch_config *config, unsigned on) {
   sizes s = mla_apart_sizes_of(config);
   int64_t latent = on == CH_ON_K ? s.keys : s.values, dim = on == CH_ON_K ? s.nope : s.value;
@@ -123,8 +124,8 @@ int64_t ch_mla_apart_expanding(const ch_config *config) {
   return expanding(config, CH_ON_K) + expanding(config, CH_ON_V);
 }
 
-/* Returns true if attention reads latents of keys, or of values, directly, because that needs fewer multiply-adds than
-   expanding them once for all queries of the pass. */
+/* Returns true if attention reads latents of keys, or of values, directly: that is possible, and needs no more
+   multiply-adds than expanding them once for all queries of the pass. */
 static bool is_absorbed(const ch_builder *builder, unsigned on) {
   sizes s = mla_apart_sizes_of(builder->config);
   int64_t latent = on == CH_ON_K ? s.keys : s.values, dim = on == CH_ON_K ? s.nope : s.value;

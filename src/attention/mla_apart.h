@@ -16,7 +16,7 @@ void ch_mla_apart_write(ch_builder *builder, ch_node *x, ch_node *out[]);
    and window apply. `there` is at the layer that has the tensors of keys and values. */
 ch_node *ch_mla_apart_attend(ch_builder *builder, ch_builder *there, ch_node *q, ch_node *const states[],
                              double scale);
-/* Returns the multiply-adds that expand one head's key and value of a token from their latents. */
+/* Returns the number of multiply-adds that expand one head's key and value of a token from their latents. */
 int64_t ch_mla_apart_expanding(const ch_config *config);
 int64_t ch_mla_apart_shared_dim(const ch_config *config);
 

@@ -7,7 +7,8 @@
  *           u = s softmax(W_s x) of the first s heads;  [a_1, a_2] = 2 softmax(W_h x);
  *           g = [a_1 u, a_2 r], without s: r
  *
- * All heads write, so that the cache is gqa's. In training a loss keeps the choices even. */
+ * All heads have keys and values, so the cache is that of gqa. In training, a balance loss spreads the choices evenly
+ * over the heads. */
 
 #include "attention/mechanism.h"
 #include "config/initial_std.h"

@@ -10,18 +10,18 @@ static bool turns(const ch_builder *builder) {
   return c->position == CH_POSITION_ROPE && !left_out;
 }
 
-/* Returns true if RoPE rotates the first dims of a head: if only a part of head_dim is rotated. Mechanisms with
-   separate rotated dims rotate the last ones. */
+/* Returns true if RoPE rotates the first dims of a head, as it does if only a part of head_dim is rotated. Mechanisms
+   with separate rotated dims rotate the last ones. */
 static bool leading(const ch_builder *builder) {
   return builder->config->partial_rotary_factor != 1;
 }
 
-/* Returns true if the layer being built has the base frequency of local layers, and no scaling. */
+/* Returns true if the layer being built has the base frequency local_rope_theta, and no scaling. */
 static bool is_local(const ch_builder *builder) {
   return builder->layer < CH_MAX_LISTED_LAYERS && builder->config->local_rope_layers[builder->layer];
 }
 
-/* Returns the RoPE of `rotary` dims. It is created once for all layers that have it. */
+/* Returns the frequencies of RoPE in `rotary` dims. They are computed once for all layers that have them. */
 static ch_angles *angles_of(ch_builder *builder, int64_t rotary) {
   ch_angles *angles = *builder->angles;
   bool local = is_local(builder);
@@ -43,7 +43,7 @@ static ch_angles *angles_of(ch_builder *builder, int64_t rotary) {
   return *builder->angles = angles;
 }
 
-/* Returns the table of this run's positions. */
+/* Returns the table of cosines and sines at this run's positions. */
 static ch_node *table_of(ch_builder *builder, ch_angles *angles) {
   ch_graph *graph = builder->graph;
   if (!angles->table)
@@ -78,8 +78,8 @@ ch_node *ch_rotate_queries(ch_builder *builder, ch_node *q, int64_t head_dim, in
                     builder->config->rope_interleaved);
 }
 
-/* Writes ALiBi's published slopes: 2^(-8(h+1)/H) if H is a power of two. Otherwise those of the next lower power of
-   two, then every second slope of twice that power. */
+/* Writes ALiBi's published slopes: 2^(-8(h+1)/H) if H is a power of two. Otherwise writes the slopes of the next
+   lower power of two, then every second slope of twice that power. */
 static void alibi_slopes(int64_t heads, double *slopes) {
   int64_t power = 1;
   while (power * 2 <= heads) power *= 2;

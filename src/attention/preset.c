@@ -1,5 +1,5 @@
-/* Sets the number of key-value heads, for the presets of mechanisms by head. The presets themselves are in the files
- * of their mechanisms. */
+/* Sets the number of key-value heads, for the presets of mechanisms that have whole key-value heads. The presets
+ * themselves are in the files of their mechanisms. */
 #include "attention/preset.h"
 
 #include <stdio.h>
@@ -26,7 +26,8 @@ ch_status ch_preset_groups(ch_config *config, int64_t groups, const char *where,
                  where, (long long)groups, (long long)config->num_attention_heads, divisors);
 }
 
-/* Returns the smallest divisor of the query heads that is at least a quarter of them and at least two. */
+/* Returns the smallest divisor of the query heads that is at least 2 and at least a quarter of them (rounded down); 1
+   if there is one query head. */
 static int64_t usual_groups(int64_t heads) {
   int64_t groups = heads / 4 > 2 ? heads / 4 : 2;
   while (groups < heads && heads % groups != 0) groups++;

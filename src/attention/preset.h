@@ -4,7 +4,7 @@
 
 #include "config/config.h"
 
-/* One name of `compare`: "gqa", "gqa:4". */
+/* A preset: one name of `compare`, such as "gqa" or "gqa:4". */
 typedef struct ch_preset {
   const char *name;
   const char *number;  /* meaning of N in "name:N", or NULL if the name has no number */

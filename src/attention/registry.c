@@ -89,7 +89,8 @@ static int64_t kept(const ch_config *config, int layer, int64_t tokens) {
   return ch_layer_slides(config, layer) && most < tokens ? most : tokens;
 }
 
-/* Returns the elements of all parts of a kind. Parts of a token count once for each token that a layer stores. */
+/* Returns the number of elements of all parts of a kind. Parts that each token has count once for each token that a
+   layer stores. */
 static int64_t elements_of(const ch_config *config, ch_part_kind kind, int64_t tokens) {
   int64_t elements = 0;
   for (int layer = 0; layer < config->num_hidden_layers; layer++) {

@@ -17,7 +17,7 @@ bool ch_mechanism_has_key(const ch_mechanism *mechanism, const char *key);
 const ch_mechanism *ch_mechanism_of(const ch_config *config);
 /* Returns the mechanism of a layer: Gated DeltaNet for layers of linear attention, else that of `attention`. */
 const ch_mechanism *ch_mechanism_in(const ch_config *config, int layer);
-/* Returns the elements of a sequence's states of constant size, of all layers together. */
+/* Returns the number of elements of a sequence's states of constant size, in all layers together. */
 int64_t ch_fixed_state_elements(const ch_config *config);
 /* Sets attention.type to a registered mechanism and sets the mechanism's defaults. */
 void ch_config_set_mechanism(ch_config *config, const char *type);
@@ -26,10 +26,10 @@ ch_status ch_list_projections(const ch_config *config, ch_projection_shapes *sha
 /* Fails unless every entry of "sharing.projections" is a projection of the mechanism with a matrix in every layer.
    The matrices must also have one shape, except for low-rank sharing. The error names the entry. */
 ch_status ch_check_shared_projections(const ch_config *config, const char *where, ch_error *error);
-/* Returns the elements that one token occupies in the cache in all layers: the width of its states. */
+/* Returns the number of elements that one token occupies in the cache in all layers: the width of its states. */
 int64_t ch_state_elements(const ch_config *config);
-/* Returns the elements in the cache of a sequence with `tokens` tokens. A layer with a window holds at most
-   its ring. */
+/* Returns the number of elements in the cache of a sequence with `tokens` tokens. A layer with a sliding window
+   stores at most the tokens of the window and the sinks. */
 int64_t ch_state_elements_at(const ch_config *config, int64_t tokens);
 /* Returns the bytes of ch_state_elements_at in a cache of these types. */
 int64_t ch_state_bytes_at(const ch_config *config, const ch_cache_types *types, int64_t tokens);

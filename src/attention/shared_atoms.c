@@ -33,8 +33,9 @@ static const char *atoms_name(const ch_config *config, int layer, const char *na
   return full;
 }
 
-/* Returns the number S of atoms in the layer's dictionary: the config's number, at most one for each layer of the
-   group. Without one, returns the number in the file that is being opened. Returns 0 after a failure. */
+/* Returns the number S of atoms in the layer's dictionary: the config's number. Except in a common dictionary, it is
+   at most one for each layer of the group. If the config has no number, returns the number in the file that is being
+   opened. Returns 0 after a failure. */
 static int64_t atom_count(const ch_declaration *declaration, const char *full) {
   int64_t layers, atoms = declaration->config->sharing.atoms;
   ch_group_of_layer(declaration->config, declaration->layer, &layers);
@@ -67,7 +68,8 @@ static int declare_atoms(ch_declaration *declaration, const char *name, int64_t 
   }
   if (index < 0) return -1;
   ch_param *row = &params->rows[index];
-  if (role == CH_PARAM_HIDDEN) row->role = role; /* a common dictionary may have two roles; this one wins */
+  /* if a common dictionary has both roles, it is CH_PARAM_HIDDEN */
+  if (role == CH_PARAM_HIDDEN) row->role = role;
   if (row->rank == 3 && (row->shape[1] != out || row->shape[2] != in)) {
     ch_params_fail(
         params,

@@ -8,7 +8,7 @@
 #include "attention/registry.h"
 #include "attention/preset.h"
 
-/* One of SHARE parameters remains. */
+/* One parameter in SHARE remains. */
 enum { SHARE = 3 };
 
 /* Sets "sharing.projections" to all projections that every layer has, or to all except the output projection. `shapes`
@@ -54,8 +54,8 @@ static ch_status masa_qkvo(ch_config *config, int64_t number, const char *where,
   return CH_OK;
 }
 
-/* Returns the number of atoms for all projections of one shape with which the common dictionaries have about as many
-   parameters as the separate ones of masa-qkvo. */
+/* Returns the number of atoms per common dictionary with which the common dictionaries have about as many parameters
+   as the separate dictionaries of masa-qkvo. */
 static int64_t atoms_in_common(const ch_config *config, const ch_projection_shapes *shapes) {
   int64_t numbers = 0, of_an_atom = 0;
   for (int i = 0; i < shapes->count; i++) {

@@ -2,7 +2,7 @@
  *
  *   write:  as gqa with a key and a value head for every query head
  *   read:   S_h = q_h k_h^T / sqrt(d)            with ALiBi's bias, which is part of a head's score
- *           P_g = softmax(sum_h logit_mix[g, h] S_h)       the mask after the mix
+ *           P_g = softmax(sum_h logit_mix[g, h] S_h)       the mask is applied after the mix
  *           y   = W_o headnorm([sum_g weight_mix[o, g] P_g] v_o)
  *
  * Either mix may be off. They start as in the original code: normal with variance 1 / H. */

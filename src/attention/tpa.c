@@ -13,7 +13,8 @@
 
 #include "attention/mechanism.h"
 
-/* Up to this many queries read factors. For more queries, each token's keys and values are computed once. */
+/* Up to this many queries read the factors directly. For more queries, each token's keys and values are computed
+   once. */
 enum { FEW_QUERIES = 8 };
 
 static bool is_fixed(const ch_config *config) {
@@ -88,7 +89,8 @@ static void tpa_declare(ch_declaration *declaration) {
   ch_head_norm_declare(declaration, c->head_dim);
 }
 
-/* The state's part of each factor, or -1 for fixed factors, which are not in the state. */
+/* The index of each factor among the parts of the state, or -1 for fixed factors, which are not in the state. `count`
+   is the number of parts. */
 typedef struct places {
   int a_k, b_k, a_v, b_v, count;
 } places;
@@ -207,7 +209,8 @@ static int64_t shared_latent_dim(const ch_config *config) {
 
 static const char *const keys[] = {"q_rank", "k_rank", "v_rank", "a_factors", NULL};
 
-/* Presets the ranks of the paper's models: 6 for queries, 2 for keys and values. */
+/* Presets rank 6 for queries and rank N for keys and values, by default 2. 6 and 2 are the ranks of the paper's
+   models. */
 static ch_status usual_ranks(ch_config *config, int64_t number, const char *where, ch_error *error) {
   (void)where;
   (void)error;

@@ -1,14 +1,14 @@
-/* The source of a projection's matrix. A mechanism requests "the q_proj of this layer". The matrix may be a
- * separate tensor, a combination of shared atoms, another layer's matrix, or a product of two matrices ("sharing"
- * in config.json; MASA eq. 2 and its rivals). */
+/* The source of a projection's matrix. A mechanism requests "the q_proj of this layer". The matrix may be a separate
+ * tensor, a combination of shared atoms, another layer's matrix, or a product of two matrices ("sharing" in
+ * config.json; MASA eq. 2 and other methods). */
 #ifndef CH_ATTENTION_WEIGHT_SOURCE_H
 #define CH_ATTENTION_WEIGHT_SOURCE_H
 
 #include "attention/mechanism.h"
 
 typedef struct ch_weight_source {
-  /* Declares the tensors from which projection `name` [out, in] of the declaration's layer is computed; `role` is
-     the role of a dense matrix. */
+  /* Declares the tensors from which projection `name` [out, in] of the declaration's layer is computed; `role` is the
+     role that a dense matrix would have. */
   void (*declare)(ch_declaration *declaration, const char *name, int64_t out, int64_t in, ch_param_role role);
   /* Returns the matrix [out, in] of the layer being built: a leaf, or operations on leaves. */
   ch_node *(*weight)(ch_builder *builder, const char *name);
@@ -37,8 +37,7 @@ ch_node *ch_add_residual_of(ch_builder *builder, ch_node *y, ch_node *x, const c
    the matrix is a sum of atoms. */
 int64_t ch_atom_of_layer(const ch_config *config, int layer);
 
-/* Returns the parameter's index of the atoms of a layer's matrix, or -1 if it has no atoms or they were not
-   declared. */
+/* Returns the parameter index of the atoms of a layer's matrix, or -1 if it has no atoms or they were not declared. */
 int ch_atoms_row(const ch_config *config, const ch_params *params, int layer, const char *name);
 /* Returns the coefficients of a masa projection: [L, S], of which row *row is the layer's, or the layer's own [S]
    with *row 0. */

@@ -5,7 +5,7 @@
 
 typedef struct ch_embedded_text {
   const char *name;          /* name of the file, without its ending */
-  const unsigned char *text; /* NUL-terminated */
+  const unsigned char *text; /* contents of the file, NUL-terminated */
 } ch_embedded_text;
 
 /* The tables of texts. The last row of each has no name. */

@@ -1,8 +1,8 @@
 /* Status names and error messages.
  *
- * A message names settings in braces, "{steps} must be positive". The error records the places of the names, so that a
- * front end can spell them as its own options. Text quoted from files and arguments is shortened and loses its control
- * characters. Nothing here prints. */
+ * A message names settings in braces, "{steps} must be positive". The error records the positions of the names, so
+ * that a front end can spell them as its own options. Text quoted from files and arguments is shortened and loses its
+ * control characters. Nothing here prints. */
 #include "base/error.h"
 
 #include <stdarg.h>
@@ -18,8 +18,8 @@ const char *ch_status_name(ch_status status) {
   return names[status];
 }
 
-/* Text of a file or an argument may be quoted in a message. The message stays one short line without control
-   characters. */
+/* Sizes in bytes. A message may quote text of a file or an argument. Words longer than LONGEST_WORD are cut to their
+   first HEAD and last TAIL bytes. ROOM is the size of buffers. */
 enum { LONGEST_WORD = 160, HEAD = 100, TAIL = 50, ROOM = 8192 };
 /* While a message is written, these characters surround the names of settings. */
 enum { BEGIN = 1, END = 2 };
@@ -33,7 +33,8 @@ static bool is_shown(utf8proc_int32_t character) {
          category != UTF8PROC_CATEGORY_ZP;
 }
 
-/* Replaces control characters and bytes that are not UTF-8 by question marks. BEGIN and END stay. */
+/* Replaces control characters, marks of text direction and bytes that are not UTF-8 by question marks. BEGIN and END
+   stay. */
 static void make_printable(char *message) {
   char *to = message;
   for (const char *from = message; *from;) {
@@ -73,7 +74,7 @@ static void shorten_words(char *message) {
   }
 }
 
-/* Removes BEGIN and END from the message and records the places of names. */
+/* Removes BEGIN and END from the message and records the positions of names. */
 static void set_names(ch_error *error, char *message) {
   const int most = sizeof error->names / sizeof *error->names;
   char *to = message;

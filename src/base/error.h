@@ -8,7 +8,7 @@
    have any contents: control characters and bytes that are not UTF-8 become question marks, and words of more than
    160 bytes are cut in the middle. Braces in the format surround the name of a setting in its public struct: "{batch}
    is %lld", or "{%s} is %lld" with the name as an argument. error->message has the name without braces, and
-   error->names has its place. Braces around anything but lower-case letters, digits and underscores are text. */
+   error->names has its position. Braces around anything but lower-case letters, digits and underscores are text. */
 ch_status ch_fail(ch_error *error, ch_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

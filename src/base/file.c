@@ -1,7 +1,7 @@
 /* Reads files, whole or by memory map. Writes them under a temporary name and renames them, so that no reader ever
  * sees half a file.
  *
- * It does not interpret contents, and deletes only its own temporary files. */
+ * This file does not interpret contents, and deletes only its own temporary files. */
 #define _GNU_SOURCE
 #include "base/file.h"
 
@@ -67,7 +67,7 @@ void ch_map_close(ch_map *map) {
 }
 
 void ch_map_touch(const void *data, size_t bytes) {
-  enum { STEP = 1 << 16 }; /* a fault maps the cached pages around it, 64 KiB on Linux */
+  enum { STEP = 1 << 16 }; /* bytes that a page fault maps on Linux, if they are cached */
   if ((double)bytes > ch_machine_memory() / 2) return; /* the system would evict the first pages again */
   volatile unsigned char sink;
   for (size_t at = 0; at < bytes; at += STEP) sink = ((const unsigned char *)data)[at];
@@ -141,7 +141,7 @@ ch_status ch_writer_open(ch_writer *writer, const char *path, ch_error *error) {
     setvbuf(writer->file, writer->buffer, _IOFBF, WRITE_BYTES);
     return CH_OK;
   }
-  free(writer->temporary); /* ch_writer_abort would remove the file, which is not ours */
+  free(writer->temporary); /* ch_writer_abort must not remove a file that this writer did not create */
   writer->temporary = NULL;
   ch_writer_abort(writer);
   return status;

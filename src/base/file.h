@@ -10,20 +10,21 @@
 
 /* A read-only mapping of a whole file. */
 typedef struct ch_map {
-  const unsigned char *data; /* NULL for an empty file */
+  const unsigned char *data; /* contents of the file; NULL if it is empty */
   size_t size;
 } ch_map;
 
 /* Maps `path` read-only. Fails for directories and special files. Release with ch_map_close. */
 ch_status ch_map_open(const char *path, ch_map *map, ch_error *error);
 void ch_map_close(ch_map *map);
-/* Touches mapped memory, so that later readers do not wait for page faults or for the disk. Does nothing if it is
-   more than half of the machine's memory. */
+/* Touches mapped memory, so that later readers do not wait for page faults or for the disk. Does nothing if `bytes`
+   is more than half of the machine's memory. */
 void ch_map_touch(const void *data, size_t bytes);
 /* Releases the pages of the mapping that are inside `data`. The next access reads them from the file again. */
 void ch_map_forget(const ch_map *map, const void *data, size_t bytes);
 
-/* Reads a whole text file into malloc'd memory with a closing NUL. Fails if it has more than `limit` bytes. */
+/* Reads a whole text file into malloc'd memory with a closing NUL. `size` may be NULL. Fails if the file has more
+   than `limit` bytes. */
 ch_status ch_read_file(const char *path, size_t limit, char **text, size_t *size, ch_error *error);
 
 /* A file that is written under a temporary name and then renamed: readers see the old file or the complete new

@@ -16,7 +16,7 @@ static unsigned some_of(size_t left) {
   return left < (1u << 30) ? (unsigned)left : 1u << 30;
 }
 
-/* Doubles the room. Fails if a file would unpack to too much. */
+/* Doubles the memory of the unpacked bytes. Fails if the file unpacks to more than 4 GiB. */
 static ch_status grow(ch_file_bytes *bytes, size_t *room, const char *where, ch_error *error) {
   size_t larger = *room ? 2 * *room : FIRST_ROOM;
   if (*room >= most_inflated)

@@ -1,4 +1,4 @@
-/* Recognises the kind of a directory by its file names, and removes temporary files of broken runs. */
+/* Recognises the kind of a directory by its file names, and removes temporary files of killed programs. */
 #define _GNU_SOURCE
 #include "base/file_names.h"
 

@@ -1,11 +1,12 @@
-/* The names of the files that a run, a prepared text and a comparison have in their directories. */
+/* The names of the files that a run, a prepared text and a comparison have in their directories, and functions that
+   recognise directories by the names of their files. */
 #ifndef CH_BASE_FILE_NAMES_H
 #define CH_BASE_FILE_NAMES_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A training run. */
+/* The checkpoint and the log of a training run. */
 #define CH_TRAIN_CHECKPOINT "checkpoint.safetensors"
 #define CH_TRAIN_LOG "log.jsonl"
 /* The record of a training run's control, and the directory of the control's run. */
@@ -27,7 +28,7 @@
 /* Returns true if an entry is one of `names` (NULL-terminated), or a leftover of one from a killed program:
    "model.safetensors.tmp.4711". */
 bool ch_is_one_of(const char *const *names, const char *entry);
-/* Removes leftovers of `names` from killed programs. Only for a directory without other writers. */
+/* Removes leftovers of `names` from killed programs. No other program may be writing to the directory. */
 void ch_remove_leftovers(const char *directory, const char *const *names);
 /* Returns true if the path is a directory without entries. */
 bool ch_holds_nothing(const char *directory);

@@ -1,4 +1,4 @@
-/* Reads JSON by jansson with strict flags, and writes numbers and strings.
+/* Reads JSON with jansson and strict flags, and writes numbers and strings.
  *
  * An error names the key whose value is broken. Keys of a configuration are checked in config_file/. */
 #include "base/json.h"

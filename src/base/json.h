@@ -28,12 +28,13 @@ double ch_json_number_at(const json_t *object, const char *key, double missing);
 /* Returns the text at a key of an object, or "" if there is no text. */
 const char *ch_json_text_at(const json_t *object, const char *key);
 
-/* Writes a value for a message: its JSON text in ASCII, shortened, or "an object" or "a list". Returns buffer. */
+/* Writes a value for a message: "an object", or the JSON text of any other value, in ASCII and shortened. Returns
+   buffer. */
 const char *ch_json_show(const json_t *value, char *buffer, size_t size);
 /* Writes a name from a file for a message: quoted, escaped and shortened. Returns buffer. */
 const char *ch_json_quote(const char *name, char *buffer, size_t size);
 
-/* Like json_dumps, but returns NULL if out of memory, when jansson would omit keys. The caller frees the text. */
+/* Like json_dumps, but returns NULL if out of memory. json_dumps may then omit keys. The caller frees the text. */
 char *ch_json_dump(const json_t *value, size_t flags);
 
 /* Writes a value to a file of a directory, and releases the value. A value of NULL means out of memory, and fails. */

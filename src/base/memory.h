@@ -1,4 +1,5 @@
-/* Large long-lived buffers: page-aligned, zeroed, with huge pages if the system offers them. */
+/* Large long-lived buffers: page-aligned, zeroed, with huge pages if the system offers them. Also the sizes of the
+   memory of the machine and of the process. */
 #ifndef CH_BASE_MEMORY_H
 #define CH_BASE_MEMORY_H
 
@@ -15,7 +16,7 @@ double ch_machine_memory(void);
    system does not report them. */
 double ch_available_memory(void);
 
-/* Returns the most memory of this process that was resident since it began, or since ch_forget_peak if the system
+/* Returns the peak resident memory of this process in bytes, since its start or since ch_forget_peak if the system
    supports that. */
 size_t ch_peak_resident_bytes(void);
 void ch_forget_peak(void);

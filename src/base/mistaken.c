@@ -80,8 +80,8 @@ ch_status ch_refuse_mistaken(const char *where, const void *data, size_t size, b
 
 /* Number of rows of `signs`, from the first, that are searched in a directory with weights. */
 enum { SIGNS_BESIDE_WEIGHTS = 3 };
-/* File names that show the kind of a directory. The first row with a match counts. A pattern is the beginning and the
-   end of a name. */
+/* File names that show the kind of a directory. A name matches a row if it begins with `first` and ends with `last`.
+   The first row that matches counts. */
 static const struct {
   const char *first, *last, *what;
 } signs[] = {
@@ -119,7 +119,7 @@ static const struct {
     {"", ".pth", "holds the weights only as %s, PyTorch's pickled objects; save the model as safetensors"},
 };
 
-/* Returns true for files that a model directory may have besides weights. */
+/* Returns true for files that a model directory may have and that must not count as a match of `signs`. */
 static bool is_beside(const char *name) {
   static const char *const names[] = {"model.safetensors", "tokenizer.bin",          "training_args.bin",
                                       "optimizer.pt",      "scheduler.pt",           "rng_state.pth",
@@ -127,7 +127,7 @@ static bool is_beside(const char *name) {
   return ch_in_list(name, names);
 }
 
-/* Returns the first row of signs that `name` matches, or the number of rows. */
+/* Returns the first row of signs that `name` matches, or the number of rows if no row counts. */
 static size_t sign_of(const char *name) {
   size_t row = 0, count = sizeof signs / sizeof *signs;
   while (row < count && (strncmp(name, signs[row].first, strlen(signs[row].first)) != 0 ||

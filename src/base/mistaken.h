@@ -15,8 +15,9 @@ bool ch_is_lfs_pointer(const void *data, size_t size);
    or a text if `text` is false. The message names the kind. */
 ch_status ch_refuse_mistaken(const char *where, const void *data, size_t size, bool text, ch_error *error);
 
-/* Fails if the names in a directory show that it is not a model's. The message names the directory's kind, or the files
-   that it has instead of a model's. */
+/* Fails if the names in a directory show that it is not a model directory. The message names the directory's kind, or
+   the files that it has instead of a model's. With `has_weights`, only signs of LoRA adapters and diffusers pipelines
+   count. */
 ch_status ch_refuse_directory(const char *directory, bool has_weights, ch_error *error);
 
 #endif

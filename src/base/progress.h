@@ -12,7 +12,7 @@ typedef struct ch_progress_line {
   FILE *stream; /* output; NULL: nothing is printed */
   bool live;    /* true if the stream is a terminal, where the line is overwritten */
   bool shown;   /* true while a live line is on the terminal */
-  /* times of the start and of the last line, and the least pause between two lines, in seconds */
+  /* times of the start and of the last line, and the minimum time between two lines, in seconds */
   double began, last, interval;
 } ch_progress_line;
 
@@ -21,8 +21,8 @@ typedef struct ch_progress_line {
 void ch_progress_begin(ch_progress_line *progress, FILE *stream);
 /* Returns the seconds since ch_progress_begin. */
 double ch_progress_seconds(const ch_progress_line *progress);
-/* Returns true if the finished `share` (0 to 1) is large enough to estimate the remaining time. Most work begins
-   slowly. */
+/* Returns true if the finished `share` (0 to 1) is large enough to estimate the remaining time. Estimates from a
+   small share would be wrong, because most work begins slowly. */
 bool ch_progress_foresees(const ch_progress_line *progress, double share);
 /* Returns true if a line shown now would be printed, so that the caller can avoid computing it. */
 bool ch_progress_due(const ch_progress_line *progress);

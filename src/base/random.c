@@ -57,7 +57,8 @@ uint64_t ch_random_stream_of(const char *text) {
   return hash;
 }
 
-/* Runs four Feistel rounds on the next even number of bits, and repeats them until the result is below n. */
+/* Runs four Feistel rounds on the smallest even number of bits that holds 0 … n − 1. Repeats them until the result is
+   below n. */
 uint64_t ch_random_permute(uint64_t i, uint64_t n, uint64_t key) {
   int half = 1;
   while (half < 31 && (UINT64_C(1) << (2 * half)) < n) half++;

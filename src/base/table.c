@@ -7,8 +7,8 @@
 
 #include "base/utf8.h"
 
-/* `cells` has a byte for each cell, then the cell's words and a NUL. A row ends with a NUL. The byte is CELL, plus the
- * number of columns in a cell that spans several. */
+/* In `cells`, each cell is a byte, the cell's words and a NUL. A further NUL ends a row. The byte is CELL, plus the
+ * number of columns if the cell spans several. */
 enum { CELL = 1, MOST_SPAN = 100 };
 
 static void put_byte(ch_table *table, int byte) {
@@ -41,7 +41,7 @@ void ch_table_row(ch_table *table, const char *const *words, size_t count) {
   ch_table_end_row(table);
 }
 
-/* A cell and its place. */
+/* A cell and its position in the table. */
 typedef struct position {
   const char *next;  /* the byte after the cell in `cells` */
   const char *words; /* text of the cell; NULL: the end of a row */

@@ -13,8 +13,8 @@
  *   ...
  *   ch_table_write(&table, text); */
 typedef struct ch_table {
-  /* For each column l or r, the side at which its cells are aligned, and optionally its least width: "l9r11r". The last
-     one applies to all further columns. */
+  /* For each column l or r, the side at which its cells are aligned, and optionally its minimum width: "l9r11r". The
+     last one applies to all further columns. */
   const char *columns;
   int gap; /* blanks between columns */
   ch_text cells;
@@ -22,8 +22,8 @@ typedef struct ch_table {
 
 /* Appends a cell to the last row. */
 void ch_table_cell(ch_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Appends a cell over `columns` columns, aligned like the last of them. It does not widen them. If it is too long, it
-   uses the gap before them. */
+/* Appends a cell over `columns` columns, aligned like the last of them. It does not widen them. If it is too long and
+   aligned right, it uses the gap before them. */
 void ch_table_span(ch_table *table, int columns, const char *words);
 void ch_table_end_row(ch_table *table);
 /* Appends a row of words, such as headings; a word that is NULL is left out. */

@@ -24,8 +24,8 @@ void ch_text_free(ch_text *text);
    word, one with which the word begins, or the nearest by edit distance. Returns NULL if none is near enough. */
 const char *ch_nearest_name(const char *word, const char *const *names);
 
-/* Parses "10M" as 10000000 (k, M, G, T: powers of 1000; KiB, MiB, GiB, TiB: powers of 1024; 1.5M is allowed). Returns
-   false if it is not a count. */
+/* Parses "10M" as 10000000 (k, M, G or B, T: powers of 1000; KiB, MiB, GiB, TiB: powers of 1024; 1.5M is allowed).
+   Returns false if it is not a count. */
 bool ch_parse_count(const char *text, int64_t *count);
 /* Parses a number of bytes like a count; "24GB" is "24G". A lone B means bytes, not billions: "200B" is 200. */
 bool ch_parse_bytes(const char *text, int64_t *bytes);

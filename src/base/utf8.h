@@ -9,8 +9,8 @@
 #include "base/arena.h"
 #include "base/text.h"
 
-/* Returns the number of bytes of the well-formed code point at p (1 to 4), or 0 if the bytes there are not UTF-8. p <
-   end. */
+/* Returns the number of bytes of the well-formed code point at p (1 to 4), or 0 if the bytes there are not UTF-8. p
+   must be below `end`. */
 size_t ch_utf8_decode(const unsigned char *p, const unsigned char *end, uint32_t *code_point);
 
 /* Returns the length of the longest well-formed prefix. */

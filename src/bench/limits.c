@@ -1,5 +1,5 @@
-/* Measures the machine's limits: arithmetic in registers, and reading from memory and caches. Benchmarks report their
- * share of these, so that machines can be compared. */
+/* Measures the machine's limits: arithmetic in registers, and reading from memory and caches. Benchmarks report the
+ * share of a limit that they reach, so that machines can be compared. */
 #define _GNU_SOURCE
 #include "bench/limits.h"
 
@@ -13,7 +13,8 @@
 #include "bench/timing.h"
 #include "tensor/kernels.h"
 
-/* Far larger than the caches; a pass needs a few hundredths of a second. */
+/* Bytes that are read to measure memory. They are far more than the caches hold, and a pass needs a few hundredths of
+   a second. */
 static const int64_t READ_BYTES = INT64_C(1) << 29, PROBE_BYTES = INT64_C(1) << 28;
 enum { PAGE = 4096, ROUNDS = 1 << 20, REPEATS = 12, READ_REPEATS = 6, MOST_REPEATS = REPEATS };
 /* Bytes that each thread reads in one repetition when a cache is measured. */
@@ -75,7 +76,8 @@ static double dot(const void *context, int repeat, double *done) {
   return (*loop)(ROUNDS, repeat, done);
 }
 
-/* Returns 0 if the kernels in use are of an instruction set without `loop`'s instructions, as some tests choose. */
+/* Returns the peak rate of `loop` in operations per second. Returns 0 if the processor does not have its instructions
+   (`loop` is NULL), or if the kernels in use are of an instruction set without them, as some tests choose. */
 static double dot_peak(ch_dot_loop loop, ch_limit_kind kind) {
   const ch_kernels *used = ch_kernels_best(CH_F32);
   if (used == ch_kernels_for(CH_F32, CH_ISA_PLAIN) || used == ch_kernels_for(CH_F32, CH_ISA_AVX2)) return 0;

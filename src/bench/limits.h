@@ -25,15 +25,17 @@ double ch_measure_read_bandwidth(ch_limit_kind kind);
 /* Measures the read bandwidth of data that fits into every core's L2, on all threads, in bytes per second: the best of
    several runs. Returns 0 if the system does not report the sizes of the caches. */
 double ch_measure_read_bandwidth_l2(void);
-/* Like ch_measure_read_bandwidth_l2, for data that fits into the L3 but not into the L2. */
+/* Like ch_measure_read_bandwidth_l2, for data that fits into the L3 but not into the L2. Also returns 0 if a thread's
+   share of the L3 is less than twice its share of the L2. */
 double ch_measure_read_bandwidth_l3(void);
-/* Measures the read bandwidth of `bytes` bytes that all threads read repeatedly, each its own part. */
+/* Measures the read bandwidth of `bytes` bytes that all threads read repeatedly, each its own part. Returns bytes per
+   second. */
 double ch_measure_read_bandwidth_of(int64_t bytes, ch_limit_kind kind);
 
 /* A measurement of the read bandwidth of memory at one moment: one pass of a few hundredths of a second. */
 typedef struct ch_read_probe {
-  float *data; /* NULL if out of memory; the rate is then 0 */
-  int64_t count;
+  float *data;   /* NULL if out of memory; the rate is then 0 */
+  int64_t count; /* number of floats in `data` */
 } ch_read_probe;
 
 ch_read_probe ch_read_probe_open(void);

@@ -6,10 +6,10 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-/* Enough independent chains to cover the latency of two units. */
+/* CHAINS independent sums cover the latency of two units. */
 enum { CHAINS = 16, LANES = 16 };
 
-/* ONES: lanes of two ones in BF16. SMALL: lanes of four 8-bit integers, the first is seed + 1, the others are 0. */
+/* ONES: lanes of two ones in BF16. SMALL: lanes of four 8-bit integers; the first is seed + 1, the others are 0. */
 #define ONES _mm512_set1_epi32(0x3f803f80)
 #define SMALL(seed) _mm512_set1_epi32((seed) + 1)
 

@@ -6,7 +6,8 @@
 
 /* The load at one moment. */
 typedef struct ch_load {
-  /* seconds of processor time of all programs and of this process, and the clock; all < 0: not reported */
+  /* seconds of processor time of all programs and of this process, and seconds of the clock; all < 0: the system does
+     not report it */
   double all, own, clock;
 } ch_load;
 
@@ -14,10 +15,10 @@ ch_load ch_load_now(void);
 /* Returns the number of processors that other programs used on average between two moments. Returns 0 if the system
    does not report it, or if the moments are less than a twentieth of a second apart. */
 double ch_load_of_others(const ch_load *from, const ch_load *to);
-/* Returns true if `threads` threads of this process had to share processors with other programs: these used, on
-   average, more than a quarter of a processor that the threads needed. */
+/* Returns true if `threads` threads of this process had to share processors with other programs. These used `others`
+   processors on average: more than the threads left free, by over a quarter of a processor. */
 bool ch_load_disturbs(double others, int threads, int processors);
-/* Returns ch_load_disturbs between two moments on this machine. */
+/* Returns the result of ch_load_disturbs for the time between two moments on this machine. */
 bool ch_load_disturbed(const ch_load *from, const ch_load *to, int threads);
 
 #endif

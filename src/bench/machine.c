@@ -8,7 +8,7 @@
 
 #include "tensor/kernels.h"
 
-/* Copies with control characters and bytes outside ASCII left out. */
+/* Copies a text without its control characters and the bytes outside ASCII. */
 static void copy_plain(char *to, size_t size, const char *from) {
   size_t used = 0;
   for (; *from && used + 1 < size; from++)

@@ -9,7 +9,7 @@
 /* Describes the machine of this process. */
 ch_machine ch_machine_here(void);
 
-/* Returns a new object; NULL if out of memory. */
+/* Converts a description to a new JSON object; NULL if out of memory. */
 json_t *ch_machine_to_json(const ch_machine *machine);
 
 #endif

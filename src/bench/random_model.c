@@ -11,7 +11,7 @@
 #include "tensor/kernels.h"
 #include "train/initialise.h"
 
-/* Returns the type of a tensor. As in opened model files, vectors are always F32. */
+/* Returns the type of a tensor. As in opened model files, tensors with `always_real`, such as vectors, are F32. */
 static ch_dtype stored_dtype(const ch_param *row, ch_dtype dtype) {
   return row->always_real ? CH_F32 : dtype;
 }
@@ -55,7 +55,7 @@ static ch_status fill_tensors(const ch_params *params, uint64_t seed, ch_dtype d
   return status;
 }
 
-/* Fills a model. The tensors of directory `stored`, if it is not NULL, give shapes that the configuration leaves
+/* Fills a model. The tensors at the path `stored`, if it is not NULL, give shapes that the configuration leaves
  * open. */
 static ch_status fill_model(const char *stored, ch_dtype dtype, uint64_t seed, ch_model *model,
                             ch_error *error) {

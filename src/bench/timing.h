@@ -10,19 +10,20 @@
 typedef struct ch_timed_work {
   void *context;
   ch_status (*once)(void *context, ch_error *error);
-  /* Called before every repetition, also the untimed one; its time does not count. Or NULL. */
+  /* Called before every repetition, also the untimed one; may be NULL. Its time does not count. */
   ch_status (*prepare)(void *context, ch_error *error);
-  double *seconds; /* [ch_timing.most] memory of the caller for the time of every repetition */
+  double *seconds; /* [ch_timing.most] times of the repetitions, in the caller's memory */
   int count;       /* number of timed repetitions */
 } ch_timed_work;
 
 /* The number of repetitions, and limits of time. */
 typedef struct ch_timing {
-  int least, most;       /* least and most timed repetitions of each work */
-  double enough_seconds; /* time after which no turn begins, if each work has `least` repetitions */
-  double most_seconds;   /* time after which no turn but the first begins; 0: no limit */
-  double turn_seconds;   /* time for which a work is repeated in each of its turns; 0: one repetition */
-  ch_stop_test stop;     /* called after every repetition; may be NULL */
+  int least, most; /* minimum and maximum number of timed repetitions of each work */
+  /* seconds after which no round of turns begins, if each work has `least` repetitions */
+  double enough_seconds;
+  double most_seconds; /* seconds after which no round of turns but the first begins; 0: no limit */
+  double turn_seconds; /* seconds for which a work is repeated in each of its turns; 0: one repetition */
+  ch_stop_test stop;   /* called after every repetition; may be NULL */
   void *stop_context;
 } ch_timing;
 

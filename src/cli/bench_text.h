@@ -20,7 +20,7 @@ double ch_bench_steps(const ch_bench_row *row);
 void ch_bench_print_head(const ch_speed_matrices *matrices, const ch_speed_limits *limits);
 void ch_bench_print_row(const ch_bench_row *row);
 
-/* These return new objects, or NULL when out of memory. */
+/* ch_bench_machine_json and ch_bench_row_json return new objects, or NULL when out of memory. */
 json_t *ch_bench_machine_json(const ch_speed_limits *limits);
 json_t *ch_bench_row_json(const ch_bench_row *row);
 

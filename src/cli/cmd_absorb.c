@@ -62,7 +62,7 @@ static void put_left(const json_t *report, bool nonlinear, ch_text *text) {
                    ch_plural(mixes, "layer", "layers"));
 }
 
-/* The output: the arguments, and true if knocking remains because it is not linear. */
+/* The context of put_page. `nonlinear` is true if knocking remains because it is not linear. */
 typedef struct absorb_output {
   const arguments *arguments;
   bool nonlinear;

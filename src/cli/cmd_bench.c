@@ -44,7 +44,7 @@ typedef struct row_profile {
 typedef struct bench {
   const arguments *arguments;
   values prompts, depths, batches;
-  ch_model *model; /* closed and NULL before training is measured, so that its memory does not count */
+  ch_model *model; /* closed and NULL before training is measured, so that its memory is not counted */
   ch_cache_choice cache;
   ch_speed_matrices matrices;
   ch_speed_limits limits;
@@ -256,7 +256,7 @@ static ch_status read_ids(bench *b, ch_error *error) {
 
 static ch_status measure_and_print(bench *b, ch_error *error) {
   CH_TRY(read_ids(b, error));
-  /* without a terminal, the rows are progress enough */
+  /* without a terminal, only the printed rows show the progress */
   ch_progress_begin(&b->progress, isatty(STDERR_FILENO) ? stderr : NULL);
   ch_progress_show(&b->progress, false, "measuring the machine's limits");
   ch_speed_limits_measure(&b->limits);

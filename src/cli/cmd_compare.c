@@ -163,7 +163,7 @@ typedef struct display {
   double seconds;                  /* smoothed seconds of a step */
   double timing_began, turn_began; /* ch_clock at the start of the first and of the current timing round */
   int32_t turn;
-  const char *out; /* directory of the ladder's size in training */
+  const char *out; /* directory of the size of the ladder that is being trained */
 } display;
 
 static void show_prepared(display *d, const ch_comparison_data *data) {
@@ -215,13 +215,13 @@ static void show_begin(display *d, const ch_compare_position *at, const ch_model
 
 static void show_step(display *d, const ch_compare_position *at) {
   const ch_train_step *step = &at->step;
-  /* the first step may compile kernels and is then no measure of the others */
+  /* the first step may compile kernels and then takes longer than the others */
   bool like_others = d->seconds > 0 && d->seconds < 4 * step->seconds;
   d->seconds = like_others ? 0.9 * d->seconds + 0.1 * step->seconds : step->seconds;
   if (!ch_progress_due(&d->progress)) return;
   char rate[32], left[32];
   double tokens = (double)step->tokens / (double)step->step / (d->seconds > 0 ? d->seconds : 1);
-  /* steps of the runs after this one */
+  /* steps of the later runs, per group of ranks */
   double later = (double)step->steps * (at->runs - at->run - 1) / at->groups;
   double remaining = d->seconds * ((double)(step->steps - step->step) + later);
   char count[48] = "";
@@ -455,7 +455,7 @@ static ch_status begin(const arguments *a, const ch_compare_settings *settings, 
                    settings->report.out);
   CH_TRY(settings->schedule.parts ? check_shared(settings->report.out, error)
                                   : ch_check_job("out", settings->report.out, CH_COMPARE_SETTINGS, error));
-  /* shares run at the same time, so they do not write one file of runs */
+  /* shares run at the same time, so none of them writes to the file of runs */
   if (a->dry_run || settings->schedule.parts) return CH_OK;
   return ch_run_recorder_begin(&d->keeper, a->runs, settings->report.out, error);
 }

@@ -1,4 +1,4 @@
-/* crosshead completion SHELL */
+/* crosshead completion SHELL: prints a completion script. */
 #include <string.h>
 
 #include "cli/output.h"

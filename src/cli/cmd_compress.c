@@ -1,4 +1,5 @@
-/* crosshead compress MODEL --method METHOD --out DIR: a smaller model without training, and a report of the loss. */
+/* crosshead compress MODEL --method METHOD --out DIR: makes a model smaller without training, and reports what was
+   lost. */
 #include <string.h>
 
 #include "cli/compress_request.h"
@@ -98,7 +99,7 @@ static const ch_option options[] = {
                      "projection: the same share of the rank it can have. searched: each unit of rank goes "
                      "where it lowers the error most (default of masa)."),
     CH_COUNT_OPTION("group-size", AT(group_size), "N", 2, 512,
-                    "basis-sharing: adjacent layers that share a basis.", .default_value = "2"),
+                    "For basis-sharing: number of adjacent layers that share a basis.", .default_value = "2"),
     {0}};
 
 static ch_status run(const void *given, ch_error *error) {

@@ -1,4 +1,4 @@
-/* crosshead config MECHANISM --params N: the configuration of a mechanism at a size. */
+/* crosshead config MECHANISM --params N: prints the configuration of a mechanism at a size. */
 #include <string.h>
 
 #include <crosshead/compare.h>
@@ -56,9 +56,9 @@ const ch_command ch_cmd_config = {
         "Prints the config.json of the model that `crosshead compare --params N --mechanisms MECHANISM` "
         "trains: "
         "layers, width and heads are chosen from the number of parameters, and the FFN is adjusted so "
-        "that the model has as many. `crosshead train`, `info`, `plan` and `export --untrained` read the "
+        "that the model has N. `crosshead train`, `info`, `plan` and `export --untrained` read the "
         "file.\n\nA comparison trains its tokenizer on the text. Without --vocab or --tokenizer the "
-        "vocabulary is that of a long text.",
+        "vocabulary has the size that `crosshead compare` chooses for a long text.",
     .examples = "crosshead config mla --params 300M > large.json\n"
                 "crosshead config gqa:4 --params 300M --like runs/first/gqa-4 > large.json\n"
                 "crosshead config mfa+moe --layers 24 --hidden 2048 --tokenizer tokenizer.json --seq 4096\n"

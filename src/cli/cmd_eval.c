@@ -1,4 +1,4 @@
-/* crosshead eval: perplexity of a text, results of a task, or accuracy on images. */
+/* crosshead eval: measures the perplexity of a text, the results of a task, or the accuracy on images. */
 #include <crosshead/evaluate.h>
 #include <crosshead/text.h>
 #include <math.h>
@@ -127,14 +127,14 @@ static ch_status measure(evaluation *e, ch_error *error) {
   ch_interrupt_release();
   CH_TRY(ch_sample_log_end(&e->log, status, error));
   CH_TRY(ch_report_read(json, &e->report, error));
-  if (a->task) /* the last part of RULER is one of its tasks */
+  if (a->task) /* after all tasks of RULER, `part` is the last of them, but the report names the whole */
     snprintf(e->part, sizeof e->part, "%s", json_string_value(json_object_get(e->report, "task")));
   return CH_OK;
 }
 
 /* --- figures ------------------------------------------------------------------------------------------------ */
 
-/* Returns a figure of the report. null is a number too large for JSON. */
+/* Returns a figure of the report. null stands for a number too large for JSON and becomes HUGE_VAL. */
 static double figure(const json_t *report, const char *name) {
   const json_t *value = json_object_get(report, name);
   return json_is_number(value) ? json_number_value(value) : HUGE_VAL;

@@ -1,4 +1,4 @@
-/* crosshead export MODEL --format transformers|safetensors|gguf --out PATH: models for other programs. */
+/* crosshead export MODEL --format transformers|safetensors|gguf --out PATH: writes models for other programs. */
 #include <string.h>
 
 #include <crosshead/convert.h>
@@ -19,7 +19,7 @@ typedef struct arguments {
 
 static const char *const types[] = {"f32", "f16", "bf16", "q8_0", NULL};
 
-/* in the order of ch_export_format */
+/* names of the formats, in the order of ch_export_format */
 static const char *const formats[] = {"safetensors", "gguf", "transformers", NULL};
 
 static ch_export_format format_of(const char *name) {

@@ -1,4 +1,4 @@
-/* crosshead fit CURVE: the law of a loss curve, and its spikes. */
+/* crosshead fit CURVE: fits a law to a loss curve, or to models of several sizes, and counts spikes. */
 #include <string.h>
 
 #include <crosshead/fit.h>

@@ -1,4 +1,4 @@
-/* crosshead help [COMMAND] */
+/* crosshead help [COMMAND]: explains the program or a command. */
 
 #include "cli/help.h"
 #include "cli/parse.h"

@@ -15,7 +15,7 @@ typedef struct arguments {
   bool keep_blocks, json, force;
 } arguments;
 
-/* The output: the arguments, and the number of quantised matrices in the file. */
+/* The context of put_page. `blocks` is the number of quantised matrices in the file. */
 typedef struct import_output {
   const arguments *arguments;
   int64_t blocks;

@@ -19,7 +19,7 @@ typedef struct arguments {
   int64_t depth, ranks;
 } arguments;
 
-/* Reads --cache-dtype. The cache of every model must hold the states that it names. */
+/* Reads --cache-dtype. The cache of every model must hold the states that the option names. */
 static ch_status choose_cache(const arguments *a, const ch_info *info, ch_info_settings *settings,
                               ch_error *error) {
   unsigned held = 0;

@@ -95,9 +95,10 @@ typedef struct display {
   const arguments *arguments;
   ch_progress_line progress;
   ch_run_recorder keeper;
-  int planned, done;
-  double steps_taken, steps_left; /* steps completed and planned, over all runs */
-  int64_t steps;                  /* steps per run */
+  int planned, done; /* numbers of runs */
+  /* steps that this command has completed, and all steps that it has to do */
+  double steps_taken, steps_left;
+  int64_t steps; /* steps per run */
 } display;
 
 static void show_preparation(display *d, const char *stage, double share) {
@@ -169,7 +170,7 @@ static bool on_event(const ch_sweep_event *event, void *user) {
   case CH_SWEEP_EVENT_FAILED:
     show_failed(d, event->as.failed.name, event->as.failed.error);
     break;
-  case CH_SWEEP_EVENT_PREPARED: /* reported by the outline */
+  case CH_SWEEP_EVENT_PREPARED: /* show_outline has its figures */
   case CH_SWEEP_EVENT_BEGIN:
     break;
   }

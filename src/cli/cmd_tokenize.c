@@ -24,7 +24,7 @@ typedef struct conversion {
   ch_tokenizer *tokenizer;
   ch_encoder *encoder;
   FILE *input;
-  char *line; /* buffer of getdelim */
+  char *line; /* buffer of getline */
   size_t line_capacity, line_number;
   ch_ids ids;
   ch_text out;

@@ -37,6 +37,11 @@ static ch_status check(const ch_training_arguments *a, ch_error *error) {
   if (s->model.resume && checkpoint) return CH_OK;
   CH_TRY(check_out(a, checkpoint, error));
   if (a->positional[0] || s->model.init_from) return CH_OK;
+  if (s->model.resume)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "--out %s has no checkpoint to resume; give the directory of a run, or a config to start one",
+        a->out);
   return ch_fail(error, CH_ERROR_ARGUMENT,
                  "a config is missing: write `crosshead train CONFIG --data %s --out %s`",
                  s->text.data ? s->text.data : "TEXT", a->out);
@@ -65,7 +70,7 @@ static ch_status say_how_to_continue(const char *out, ch_error *error) {
                  was.message, out);
 }
 
-/* Trains the model. *json is set even if only writing the trace failed. */
+/* Trains the model. *json is also set if the training succeeded and only writing the trace failed. */
 static ch_status train(const ch_training_arguments *a, ch_training_view *view, char **json, ch_error *error) {
   ch_train_settings settings;
   CH_TRY(ch_job_agree(check(a, error), error));

@@ -26,7 +26,7 @@ static void print_error(const char *command, const char *message) {
   fprintf(stderr, "crosshead%s%s: %s\n", *command ? " " : "", command, message);
 }
 
-/* Lists the names of commands or, after a family's first word, the second words. */
+/* Lists the names of all commands, or only the second words of the commands of a family (NULL: no family). */
 static void list_names(const char *family, const char *names[], int most) {
   size_t skip = family ? strlen(family) + 1 : 0;
   int count = 0;
@@ -63,7 +63,7 @@ static void set_threads(const ch_command *command, const ch_command_line *parsed
           (int)*(const int64_t *)(const void *)((char *)parsed->arguments + command->options[i].offset));
 }
 
-/* Deletes unfinished outputs while another thread is in a call that cannot be cancelled. */
+/* Deletes unfinished outputs and prints a message, while another thread is in a call that cannot be cancelled. */
 static void leave(void) {
   ch_error error = {0};
   bool writes = ch_invocation.outputs.count > 0;

@@ -47,17 +47,17 @@ typedef struct ch_option {
   ch_option_type type;
   size_t offset;             /* offset of the value in the argument struct */
   const char *metavar;       /* placeholder of the value in --help */
-  const char *default_value; /* default as typed by a user; NULL = NULL/0/false and "not given" */
-  const char *bare;          /* TEXT: value of the option without a value; NULL: it needs a value */
-  /* COUNT, NUMBER: inclusive bounds; both 0 = any count / any finite number; max < min = no upper bound */
+  const char *default_value; /* default as typed by a user; NULL: no default */
+  const char *bare;          /* value of a TEXT option that is given without one; NULL: it needs one */
+  /* inclusive bounds of a COUNT or NUMBER; both 0: no bounds; max < min: no upper bound */
   double min, max;
-  const char *const *choices; /* CHOICE: NULL-terminated */
+  const char *const *choices; /* valid values of a CHOICE, NULL-terminated */
   /* The library's name of the setting in errors, if it is not the option's name with underscores; or NULL. */
   const char *setting;
   const char *help;  /* one sentence for --help */
   bool required;     /* true if leaving it out is an error */
   const char *alias; /* another name of the option, or NULL */
-  ch_writes writes;  /* PATH: kind of output */
+  ch_writes writes;  /* kind of output at a PATH */
   ch_lists lists;    /* number of names from the command's list in the value, for shell completion */
 } ch_option;
 
@@ -102,7 +102,8 @@ typedef struct ch_option {
 
 typedef struct ch_command {
   const char *name; /* "train", or "tokenizer train" for a command of two words */
-  /* Positional arguments: "CONFIG", "MODEL [FILE]"; "" for none. [X] is optional, X... is one or more. */
+  /* Positional arguments: "CONFIG", "MODEL [FILE]"; "" for none. [X] is optional, X... is one or more, [X]... is any
+     number. */
   const char *positional;
   /* Option that a surplus argument probably belongs to, for the error message: "data"; or NULL. */
   const char *meant;
@@ -120,7 +121,7 @@ typedef struct ch_command {
   size_t arguments_size;
   bool over_ranks; /* true if several processes of one job may run it together (cli/job.h) */
   /* Runs with the filled struct; returns CH_OK or fills *error. CH_ERROR_ARGUMENT gives exit status 2,
-     anything else 1. */
+     CH_ERROR_INTERRUPTED after a signal 128 plus the signal's number, any other error 1. */
   ch_status (*run)(const void *arguments, ch_error *error);
 } ch_command;
 /* The members of a command for its options and its function. */

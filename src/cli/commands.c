@@ -1,4 +1,5 @@
-/* The registry: every command, in the order of --help. Command NAME is defined in cli/cmd_NAME.c. */
+/* The registry: every command, in the order of --help. A command whose first word is NAME is defined in
+   cli/cmd_NAME.c. */
 #include <string.h>
 
 #include "cli/help.h"

@@ -1,4 +1,4 @@
-/* Converts the shared options to the settings of a comparison. */
+/* Converts the shared options to the settings of a comparison, and lists the mechanisms for --help. */
 #include "cli/comparison_options.h"
 
 #include <string.h>

@@ -7,7 +7,7 @@
 #include "cli/command.h"
 #include "cli/precision.h"
 
-/* The values of these options, a member of the command's argument struct. */
+/* The values of the shared options. It is a member of each command's argument struct. */
 typedef struct ch_lineup {
   ch_compare_settings settings; /* settings that are numbers or texts */
   /* names of settings that ch_lineup_settings converts */
@@ -109,7 +109,7 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
                       "Random seed of the initial weights and of the order of the text.",                    \
                       .default_value = "1")
 
-/* Returns the library's settings, with the settings that options give by name. */
+/* Returns the settings for the library. Settings that options give by name are converted. */
 ch_compare_settings ch_lineup_settings(const ch_lineup *lineup);
 
 /* Writes entry `index` of the list of mechanisms, "gqa[:N]", and its meaning; a ch_command.list. */

@@ -56,8 +56,8 @@ static void put_first_words(ch_text *script) {
     if (opens_word(c)) ch_text_printf(script, "%.*s ", (int)first_word((*c)->name), (*c)->name);
 }
 
-/* Writes the names of the command's list: "gqa[:N]" is gqa, "arc, arc_easy" are two names. In zsh a colon ends a
- * name, so names with a number are left out there. */
+/* Writes the names of the command's list: "gqa[:N]" gives gqa, "arc, arc_easy" gives two names. In zsh a colon ends a
+ * name, so without `colons` names with a number are left out. */
 static void put_listed(ch_text *script, const ch_command *command, bool colons) {
   bool more = true;
   const char *between = "";

@@ -14,7 +14,8 @@ static ch_status wrong(ch_error *error, const char *method, const char *sentence
   return ch_fail(error, CH_ERROR_ARGUMENT, "--method %s %s", method, sentence);
 }
 
-/* Fails for options of methods with --cache, which chooses the method itself. */
+/* Checks the options given with --cache, which chooses the method itself: fails for options of methods, and without
+   --calibration. */
 static ch_status check_goal(const ch_compress_arguments *a, ch_error *error) {
   static const char *const decided[] = {"method",  "component-heads", "layers", "budget",
                                         "profile", "ratio",           "keep",   "groups",
@@ -62,7 +63,8 @@ static ch_status check(const ch_compress_arguments *a, ch_error *error) {
     return wrong(error, a->method,
                  "weights errors only with --ranks searched; add that option, or leave out --weighting");
   bool whitens = strcmp(a->method, "svd-llm") == 0 || strcmp(a->method, "basis-sharing") == 0;
-  if (whitens && (!a->calibration || a->data_free))
+  if (whitens && a->data_free) return wrong(error, a->method, "needs typical inputs; leave out --data-free");
+  if (whitens && !a->calibration)
     return wrong(error, a->method, "needs --calibration FILE, a text with typical inputs");
   return CH_OK;
 }

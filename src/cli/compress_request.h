@@ -16,12 +16,12 @@ typedef struct ch_compress_arguments {
   bool force, profile, data_free, json;
 } ch_compress_arguments;
 
-/* NULL-terminated, in the order of ch_compression. */
+/* The names of the methods in the order of ch_compression, NULL-terminated. */
 extern const char *const ch_compress_method_names[];
-/* NULL-terminated: the names of ch_ranks from CH_RANKS_SHARE on, and of ch_error_weighting. */
+/* The names of ch_ranks, from CH_RANKS_SHARE on, and of ch_error_weighting. Both lists are NULL-terminated. */
 extern const char *const ch_compress_rank_names[], *const ch_compress_weighting_names[];
 
-/* Fills the settings. Fails for options of other methods, missing options, and malformed ranges and shares. */
+/* Fills in the settings. Fails for options of other methods, missing options, and malformed ranges and shares. */
 ch_status ch_compress_read(const ch_compress_arguments *arguments, ch_compress_settings *settings,
                            ch_error *error);
 

@@ -1,5 +1,6 @@
-/* Checks, stages and replaces outputs. New directories are written next to their final path and renamed. An output
-   that --force replaces is renamed until the command has succeeded, and restored if it fails. */
+/* Checks, stages and replaces outputs. New directories are written next to their final path and renamed when the
+   command has succeeded. The directory of a job that --force replaces is renamed while the command runs, and restored
+   if it fails. */
 #define _GNU_SOURCE
 #include "cli/destination.h"
 
@@ -49,7 +50,8 @@ static ch_status check_input(const ch_destination *d, const char *whole, const c
                  d->option->name, d->path, input);
 }
 
-/* Checks an input, or a list of inputs such as "a.txt,b.txt". */
+/* Fails if the output is an input of the command, or contains one. `names` is an input, or a list of inputs such as
+   "a.txt,b.txt". */
 static ch_status check_inputs(const ch_destination *d, const char *whole, const char *names,
                               ch_error *error) {
   CH_TRY(check_input(d, whole, names, error));
@@ -117,8 +119,8 @@ static ch_status set_aside(ch_destination *d, ch_error *error) {
   return CH_ERROR_IO;
 }
 
-/* Opens an output. An existing one is an error. --force replaces it if everything in it has a name or format that
- * Crosshead writes. */
+/* Opens an output. An existing one is an error, except the directory of a job, which the command checks itself.
+ * --force replaces an output if everything in it has a name or format that Crosshead writes. */
 static ch_status open_one(ch_destination *d, const ch_command *command, const ch_command_line *parsed,
                           bool force, ch_error *error) {
   char here[PATH_MAX];
@@ -189,8 +191,8 @@ static ch_status put_in_place(ch_destination *d, ch_error *error) {
   return ch_fail(error, CH_ERROR_IO, "cannot rename %s to %s: %s", d->work, d->place, strerror(errno));
 }
 
-/* Returns true if the output holds a job that can be continued, and not only prepared text. It is then worth more
-   than the replaced one. */
+/* Returns true if the output holds a job that can be continued, and not only prepared text. The replaced output is
+   then not restored. */
 static bool can_be_continued(const ch_destination *d) {
   const char *what = ch_inspect_output(d->place).what;
   return d->option->writes == CH_WRITES_JOB && what && strcmp(what, "a prepared text") != 0;

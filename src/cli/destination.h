@@ -7,13 +7,13 @@
 
 enum { CH_MOST_DESTINATIONS = 4 };
 
-/* One option that names an output. */
+/* An output of the command, and the option that names it. */
 typedef struct ch_destination {
   const ch_option *option;
   const char *path; /* path as the user wrote it */
   char *place;      /* path without symbolic links */
   char *work;       /* path next to `place` that the command writes; NULL: it writes `place` */
-  char *old;        /* path of the replaced output while the command runs; NULL: nothing is replaced */
+  char *old;        /* path to which the replaced output was renamed; NULL: nothing was renamed */
   bool began_empty; /* true if `place` is a directory that was empty */
 } ch_destination;
 

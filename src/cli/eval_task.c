@@ -42,7 +42,7 @@ ch_status ch_sample_log_end(ch_sample_log *log, ch_status status, ch_error *erro
 
 /* --- figures ------------------------------------------------------------------------------------------------ */
 
-/* Writes a number and its standard error, if known. null is a number too large for JSON. */
+/* Writes a number and its standard error, if known. null stands for a number too large for JSON. */
 static void put_figure(const json_t *figures, const char *name, ch_text *text) {
   char key[64];
   snprintf(key, sizeof key, "%s_stderr", name);
@@ -55,7 +55,7 @@ static const char *const figures[] = {"exact_match",     "recall",        "acc",
                                       "acc_norm",        "perplexity",    "word_perplexity",
                                       "byte_perplexity", "bits_per_byte", NULL};
 
-/* Returns the first figure of an object. */
+/* Returns the name of the first figure that the object has, or "acc". */
 static const char *first_figure(const json_t *object) {
   for (int i = 0; figures[i]; i++)
     if (json_object_get(object, figures[i])) return figures[i];

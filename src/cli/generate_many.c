@@ -12,7 +12,7 @@
 #include "cli/interrupt.h"
 #include "cli/output.h"
 
-/* One text, as far as it was generated. */
+/* One text: the part that has been generated so far. */
 typedef struct generated_text {
   const ch_batch_text *asked;
   const ch_prompt *echoed; /* prompt whose unfinished end is not written yet, or NULL */

@@ -10,7 +10,7 @@
 #include "cli/interrupt.h"
 #include "cli/output.h"
 
-/* One text, as far as it was generated. */
+/* One text: the part that has been generated so far. */
 typedef struct writer {
   const ch_one_text *one;
   ch_batch_text said;

@@ -17,10 +17,10 @@ int ch_find_command(int argc, char **argv, const ch_command **found);
 /* Returns true if commands of two words begin with `word`. */
 bool ch_is_family(const char *word);
 
-/* Appends the notes after an option's sentence in the help: choices, bounds, default. */
+/* Appends the notes after an option's sentence in the help: choices, "required" or the default, and the alias. */
 void ch_option_notes(const ch_option *option, ch_text *notes);
 
-/* These write the man page (cli/manual.c) and the completion scripts (cli/completion.c). */
+/* ch_manual appends the man page (cli/manual.c). The other functions append completion scripts (cli/completion.c). */
 void ch_manual(ch_text *page);
 void ch_completion_bash(ch_text *script);
 void ch_completion_zsh(ch_text *script);

@@ -112,7 +112,7 @@ static void look_at_file(const char *path, ch_occupant *s) {
             : json         ? "a JSON file"
             : file && !got ? "a file"
                            : NULL;
-  if (!s->what) snprintf(s->stranger, sizeof s->stranger, "neither JSON, safetensors nor GGUF");
+  if (!s->what) snprintf(s->stranger, sizeof s->stranger, "a file of an unknown kind");
 }
 
 ch_occupant ch_inspect_output(const char *path) {

@@ -13,14 +13,14 @@ typedef enum ch_occupant_kind {
 
 typedef struct ch_occupant {
   ch_occupant_kind kind;
-  /* kind of output: "a model", "a training run", "a GGUF file"; static. NULL: nothing that Crosshead writes */
+  /* kind of output: "a model", "a training run", "a GGUF file"; a static string. NULL: nothing that Crosshead writes */
   const char *what;
   /* reason not to delete it: the first entry that Crosshead does not write, such as "notes.txt", or "a special
      file". "": everything may be deleted */
   char stranger[96];
 } ch_occupant;
 
-/* Reads names, and the first bytes of a file. Follows a symbolic link. */
+/* Inspects a path: the names in a directory, or the first bytes of a file. Follows a symbolic link. */
 ch_occupant ch_inspect_output(const char *path);
 
 /* Deletes the contents of a directory. Does not follow symbolic links. */

@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* oneDNN's generated sgemm uses the stack pointer for data. A handler on the thread's stack would overwrite memory that
-   is in use. */
+/* oneDNN's generated sgemm uses the stack pointer for data. A handler on the thread's stack would overwrite memory
+   that is in use, so handlers run on own_stack. */
 enum { STACK = 64 * 1024, SIGNALS = 4 };
 static _Alignas(64) char own_stack[STACK];
 

@@ -14,7 +14,7 @@ typedef enum ch_interrupt_end {
    second or more after another one ends the program as usual. */
 void ch_interrupt_watch(ch_interrupt_end end);
 /* Sets the function that deletes unfinished files if a command with CH_NOTHING_SAVED does not end in time, because it
-   is in a call that cannot be cancelled (LAPACK). It runs in its own thread. */
+   is in a call that cannot be cancelled (LAPACK). The function runs in a thread of its own. */
 void ch_interrupt_on_leaving(void (*leave)(void));
 /* Returns true after a signal. */
 bool ch_interrupted(void);

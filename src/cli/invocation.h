@@ -6,7 +6,7 @@
 #include "cli/parse.h"
 
 extern struct ch_invocation {
-  const ch_command *command; /* NULL while no command runs */
+  const ch_command *command; /* running command; NULL while none runs */
   ch_command_line parsed;
   ch_destinations outputs;
 } ch_invocation;

@@ -33,7 +33,8 @@ ch_status ch_job_join(ch_error *error) {
   return ch_fail_in(error, place);
 }
 
-/* Creates ends [count][count]: the socket from the first process to the second. */
+/* Connects every two processes by a pair of sockets. ends [count][count]: row a, column b is the socket that process
+   a uses to reach process b; -1 if a is b. */
 static bool connect_all(int count, int *ends) {
   for (int i = 0; i < count * count; i++) ends[i] = -1;
   for (int a = 0; a < count; a++)
@@ -46,7 +47,8 @@ static bool connect_all(int count, int *ends) {
   return true;
 }
 
-/* Forks. Returns this process's number among all of them, or -1 if one could not start. */
+/* Forks this process into `count` processes. Returns the number of the process, 0 in the first one, or -1 if one
+   could not start. */
 static int fork_all(int count) {
   pid_t parent = getpid();
   fflush(NULL);
@@ -78,7 +80,7 @@ void ch_job_leave(void) {
   bool waits = job && ch_job_leads();
   ch_ranks_leave(job);
   job = NULL;
-  while (waits && (wait(NULL) > 0 || errno == EINTR)) continue; /* the processes of ch_job_fork */
+  while (waits && (wait(NULL) > 0 || errno == EINTR)) continue; /* waits for the processes of ch_job_fork */
 }
 
 ch_rank_group *ch_job_ranks(void) {

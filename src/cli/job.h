@@ -1,4 +1,4 @@
-/* The processes that run one command together, when a launcher (mpirun, srun) started several. */
+/* The processes that run one command together. A launcher (mpirun, srun) or ch_job_fork started them. */
 #ifndef CH_CLI_JOB_H
 #define CH_CLI_JOB_H
 

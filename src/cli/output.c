@@ -17,12 +17,12 @@
 void ch_output_begin(void) {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
     if (fcntl(fd, F_GETFD) != -1 || errno != EBADF) continue;
-    /* standard output is opened for reading only, so that writing to it fails as it would have */
+    /* standard output is opened for reading only, so that writing to it fails as with a closed descriptor */
     int flags = fd == STDERR_FILENO ? O_WRONLY : O_RDONLY;
     if (open("/dev/null", flags) < 0) return;
   }
   signal(SIGPIPE, SIG_IGN);
-  signal(SIGXFSZ, SIG_IGN); /* a file size limit is then a failed write */
+  signal(SIGXFSZ, SIG_IGN); /* a write beyond the file size limit then fails */
 }
 
 bool ch_output_alive(void) {

@@ -10,12 +10,13 @@
 #include "base/text.h"
 
 /* Opens closed standard descriptors, so that no model file becomes standard output. Ignores SIGPIPE and SIGXFSZ, so
-   that a vanished reader or a file size limit is a failed write. */
+   that a write fails if the reader has gone or the file size limit is reached. */
 void ch_output_begin(void);
-/* Flushes. Returns false, with the reason, if output was lost. A reader that left early (`| head`) is no failure. */
+/* Flushes standard output. Returns false, with the reason, if output was lost. A reader that left early (`| head`) is
+   not a failure. */
 bool ch_output_end(char *reason, size_t size);
 
-/* Writes to standard output and records the reason of a failure. flush: write at once. */
+/* Writes to standard output and records the reason of a failure. With `flush`, the data is written at once. */
 void ch_output_put(const char *data, size_t size, bool flush);
 /* Returns CH_OK if nothing was lost or the reader left, otherwise CH_ERROR_IO with the reason. */
 ch_status ch_output_check(ch_error *error);

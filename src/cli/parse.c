@@ -165,7 +165,7 @@ static bool is_named(const char *name, const char *word, size_t length) {
   return name && *name && strlen(name) == length && memcmp(name, word, length) == 0;
 }
 
-/* Reads one option, whose value is in the same word or the next. *used: the number of words read. */
+/* Reads one option, whose value is in the same word or the next. *used receives the number of words read. */
 static ch_status parse_option(const ch_command *command, int argc, char **argv, ch_command_line *parsed,
                               int *used, ch_error *error) {
   const char *word = argv[0], *equals = strchr(word, '=');

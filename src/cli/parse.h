@@ -18,6 +18,6 @@ ch_status ch_parse_command_line(const ch_command *command, int argc, char **argv
                                 ch_error *error);
 void ch_parsed_free(ch_command_line *parsed);
 
-/* Sets the least and largest number of positional arguments of the command. */
+/* Sets the minimum and maximum number of positional arguments of the command. */
 void ch_positional_count(const ch_command *command, int *least, int *most);
 #endif

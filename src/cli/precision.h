@@ -6,9 +6,9 @@
 
 #include <crosshead/common.h>
 
-/* f32, f16, bf16; NULL-terminated, for ch_option.choices. */
+/* The names f32, f16 and bf16, NULL-terminated, for ch_option.choices. */
 extern const char *const ch_element_type_names[];
-/* Returns the precision of a name, also of "q8_0" and "f64"; CH_PRECISION_DEFAULT for NULL. */
+/* Returns the precision of a name, also of "q8_0" and "f64"; CH_PRECISION_DEFAULT for NULL and for unknown names. */
 ch_precision ch_precision_of(const char *name);
 
 /* --compute: the arithmetic of large products, f32 or bf16, and its row in a command's options. */

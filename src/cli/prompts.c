@@ -29,7 +29,8 @@ static ch_status read_stream(FILE *stream, ch_text *text, ch_error *error) {
   for (size_t got; (got = fread(block, 1, sizeof block, stream)) > 0 && text->size <= MOST_PROMPT_BYTES;)
     ch_text_put(text, block, got);
   if (text->failed || text->size > MOST_PROMPT_BYTES || ferror(stream))
-    return ch_fail(error, CH_ERROR_IO, "cannot read a prompt of at most %d MiB from standard input",
+    return ch_fail(error, CH_ERROR_IO,
+                   "cannot read the prompt from standard input, or it is larger than %d MiB",
                    MOST_PROMPT_BYTES >> 20);
   return CH_OK;
 }
@@ -46,7 +47,7 @@ ch_status ch_prompts_read_one(const char *text, const char *file, ch_prompts *pr
   ch_status status = read_file(file, &read, error);
   if (status == CH_OK) {
     size_t size = read.size;
-    if (size > 0 && read.data[size - 1] == '\n') size--; /* editors append one */
+    if (size > 0 && read.data[size - 1] == '\n') size--; /* editors append a newline */
     status = add(prompts, size > 0 ? read.data : "", size, error);
   }
   ch_text_free(&read);

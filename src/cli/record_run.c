@@ -1,5 +1,5 @@
-/* Records the runs of a command in the file of runs. The run's own files have everything, so an error is only
- * printed. */
+/* Records the runs of a command in the file of runs. A run that cannot be recorded is only reported, because its own
+ * files have everything. */
 #include "cli/record_run.h"
 
 #include <stdlib.h>

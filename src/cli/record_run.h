@@ -18,8 +18,9 @@ typedef struct ch_run_recorder {
                  "File in which the run is recorded for `crosshead runs`; none records nothing (default: "   \
                  "CROSSHEAD_RUNS, else runs.sqlite next to --out).")
 
-/* Opens the recorder. `requested`: --runs, or NULL. The default is runs.sqlite next to `output` (--out; NULL: no
-   default). An existing file that holds no runs is an error. */
+/* Opens the recorder for the file `requested` (--runs; may be NULL), else for CROSSHEAD_RUNS, else for runs.sqlite
+   next to `output` (--out; NULL: nothing is recorded). The name "none" records nothing. An existing file that is not
+   a file of runs is an error. */
 ch_status ch_run_recorder_begin(ch_run_recorder *keeper, const char *requested, const char *output,
                                 ch_error *error);
 void ch_run_recorder_end(ch_run_recorder *keeper);

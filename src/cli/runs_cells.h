@@ -15,7 +15,7 @@ void ch_put_cell(ch_cell to, const char *text);
 /* Writes a JSON value into a cell; "-" for null. */
 void ch_put_json_cell(const json_t *value, ch_cell to);
 
-/* Converts a run to a JSON object; NULL when out of memory. */
+/* Converts a run to a JSON object, with its loss curves if `curves` is true; NULL when out of memory. */
 json_t *ch_run_object(const ch_run_record *run, bool curves);
 /* Returns an object with every member of a run that is not an object, under its path: "config.attention.type". NULL
  * when out of memory. */

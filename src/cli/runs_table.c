@@ -12,7 +12,7 @@
 
 enum { FIXED = 11, MOST_MORE = 4, MOST_WIDTH = 32 };
 
-/* Columns of every list. The mechanism is left out if it equals the name. */
+/* Columns of every list. The mechanism is left out if it equals the name in every row. */
 enum { ID, FINISHED, KIND, NAME, MECHANISM, SEED, LR, PARAMETERS, TOKENS, LOSS, STATUS };
 static const char *const headings[FIXED] = {"id", "finished",   "kind",   "name", "mechanism", "seed",
                                             "lr", "parameters", "tokens", "loss", "status"};
@@ -25,7 +25,7 @@ typedef struct list {
   int64_t count;
   ch_cell *rows; /* [count][FIXED] */
   json_t **flat; /* [count] flat objects of runs whose settings look like another's; else NULL */
-  json_t *more;  /* array of keys: columns that distinguish such runs */
+  json_t *more;  /* array of the keys in which such runs differ; each becomes a column */
   bool with_mechanism;
 } list;
 
@@ -102,7 +102,7 @@ static json_t *flat_at(list *l, int64_t run) {
 
 /* Compares every run with the first run whose row has the same settings. */
 static bool tell_apart(list *l) {
-  json_t *first = json_object(); /* settings of a row -> the run's place in the list */
+  json_t *first = json_object(); /* maps the settings of a row to the index of the first run that has them */
   bool fine = first != NULL;
   for (int64_t i = 0; i < l->count && fine; i++) {
     char *look = look_of(&l->rows[i * FIXED]);

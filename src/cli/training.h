@@ -18,7 +18,7 @@ typedef struct ch_training_arguments {
 } ch_training_arguments;
 
 extern const ch_option ch_training_option_table[];
-/* Sets the settings of the command line. Errors: a --validation that is a number but not a valid share. */
+/* Converts the command line to settings. Fails if --validation is a number but not a valid share. */
 ch_status ch_training_read(const ch_training_arguments *arguments, ch_train_settings *settings,
                            ch_error *error);
 

@@ -1,4 +1,4 @@
-/* The options of crosshead train. */
+/* The options of crosshead train, and their conversion to settings. */
 #include "cli/training.h"
 
 #include <string.h>

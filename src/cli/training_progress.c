@@ -38,14 +38,14 @@ static void show_step(ch_training_view *view, const ch_train_step *step) {
   double weight = taken < 20 ? 1 / (double)taken : 0.05;
   view->step = step->step;
   view->smooth_loss += weight * (step->loss - view->smooth_loss);
-  /* the first step may compile kernels and is then no measure of the others */
+  /* the first step may compile kernels and then takes longer than the others */
   if (view->smooth_seconds > 4 * step->seconds) view->smooth_seconds = step->seconds;
   view->smooth_seconds += weight * (step->seconds - view->smooth_seconds);
   bool last = step->step == step->steps;
   if (!last && !ch_progress_due(&view->line)) return;
   char tokens[32], left[32];
   double rate = (double)(s->batch * s->accumulate * s->sequence) / fmax(view->smooth_seconds, 1e-9);
-  /* includes the time of evaluations and checkpoints */
+  /* seconds per step, with the time of evaluations and checkpoints */
   double a_step = ch_progress_seconds(&view->line) / (double)taken;
   ch_format_duration((double)(step->steps - step->step) * a_step, left, sizeof left);
   ch_progress_show(&view->line, last, "%sstep %lld/%lld  loss %.4f  %s %s/s  lr %.2e%s%s%s", whose(view),

@@ -21,7 +21,7 @@ bool ch_work_progress(int64_t done, int64_t total, void *work);
    nothing was written". */
 ch_status ch_work_end(ch_work *work, ch_status status, ch_error *error);
 
-/* Appends a report as text; `context` is the caller's. */
+/* Appends a report as text; `context` is the one passed to ch_report_print. */
 typedef void ch_report_page(const void *context, const json_t *report, ch_text *text);
 /* Prints a JSON report of the library as JSON, or as the text that `page` appends, and releases `json`. */
 ch_status ch_report_print(char *json, bool as_json, ch_report_page *page, const void *context,

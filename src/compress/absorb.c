@@ -69,7 +69,8 @@ static bool mixing_stays(const fold_job *f, unsigned on) {
   return false;
 }
 
-/* Returns true if every layer that knocks the state also has the projection that makes it. */
+/* Returns true if knocking of the state can be folded: it is linear, maps of single heads do not act on heads that
+   remain mixed, and every layer that knocks the state also has the projection that computes it. */
 static bool knocking_folds(const fold_job *f, unsigned on) {
   const ch_model *model = f->model;
   const ch_knocking *knocking = &model->config.attention.knocking;
@@ -230,7 +231,7 @@ static ch_status fold_layer(fold_job *f) {
   for (int i = 0; i < count; i++) {
     int first = 0;
     while (strcmp(made[first].name, made[i].name) != 0) first++;
-    if (first < i) continue; /* done with that one */
+    if (first < i) continue; /* an earlier iteration folded this projection */
     CH_TRY(fold_tensor(f, made, count, i, ".weight"));
     CH_TRY(fold_tensor(f, made, count, i, ".bias"));
   }

@@ -33,12 +33,12 @@ struct ch_calibration {
   input *inputs;     /* [input_count] */
   int32_t input_count;
   double *block_sums; /* [layers, D]: sums of the blocks' outputs over tokens */
-  double *drift;      /* [layers - 1] */
+  double *drift;      /* [layers - 1]: KL divergences between the outputs of successive blocks */
   double *squares;    /* [layers, 2]: sums of squares of the attention's output, and of the stream with it */
-  double *shares;     /* [layers] */
+  double *shares;     /* [layers]: attention's share of the stream */
 };
 
-/* One call's work. */
+/* The state of one call of ch_calibrate. */
 typedef struct watch {
   ch_calibration *calibration;
   const ch_model *model;
@@ -95,12 +95,13 @@ static ch_status new_input(ch_calibration *calibration, int64_t n, ch_error *err
   return CH_OK;
 }
 
-/* Assigns a slot to a projection's input. Projections with one input share a slot. */
+/* Assigns an input number to a projection. Projections with the same input have the same number. */
 static ch_status note_projection(watch *w, const ch_node *node, int layer, int projection) {
   ch_calibration *calibration = w->calibration;
   int count = calibration->names_count;
   int32_t *slot = &calibration->input_of[layer * count + projection];
-  for (int i = 0; !*slot && i < w->graph->count; i++) { /* met before in this graph? */
+  /* an earlier node of this graph may have the input */
+  for (int i = 0; !*slot && i < w->graph->count; i++) {
     const ch_node *other = w->graph->nodes[i];
     int other_layer = -1;
     if (other == node) break;

@@ -15,7 +15,7 @@ typedef struct ch_calibration_options {
   ch_rank_group *ranks;   /* ranks as in ch_text_pass_options */
 } ch_calibration_options;
 
-/* Runs tokens [count] through the model, once. Its projections must be matrices of their layers
+/* Runs tokens [count] through the model, once. The model's projections must be matrices of their layers
  * (CH_MATERIALISE_DENSE). Memory: n^2 floats for every distinct input (q, k and v of a layer share theirs) of width
  * n. All ranks receive the whole calibration, bit-identical to that of one process. */
 ch_status ch_calibrate(const ch_model *model, const int32_t *tokens, int64_t count,

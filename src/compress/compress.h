@@ -25,12 +25,12 @@ const ch_autocorrelation *ch_calibration_of(const ch_calibration *calibration, i
  * as a KL divergence of the next-token distributions after the final norm and the head. NULL if it was not
  * measured. */
 const double *ch_calibration_drift(const ch_calibration *calibration);
-/* Returns [layers] E|a|^2 / E|x + a|^2 for an attention that adds a to the stream x: its share of the stream.
- * Measured together with the drift; NULL without. */
+/* Returns [layers] E|a|^2 / E|x + a|^2 for an attention that adds a to the stream x: its share of the stream. NULL if
+ * the drift was not measured: both are measured together. */
 const double *ch_calibration_shares(const ch_calibration *calibration);
 
-/* Called before and after each piece of work; done and total have one unit. A status other than CH_OK stops the method,
-   which returns it. */
+/* Called before and after each piece of work; `done` and `total` are in one unit. A status other than CH_OK stops the
+   method, which returns it. */
 typedef ch_status ch_compress_step(void *context, const char *what, double done, double total,
                                    ch_error *error);
 
@@ -50,13 +50,13 @@ typedef struct ch_compress_options {
   void *context;          /* context of `step` */
 } ch_compress_options;
 
-/* One matrix, before and after. Parameters that several matrices share count in the totals only. */
+/* One matrix before and after compression. Parameters that several matrices share are only in the totals. */
 typedef struct ch_compressed_matrix {
   int layer;
   char projection[CH_PROJECTION_NAME_SIZE];
   int64_t before, after; /* parameters: of the matrix; of its coefficients and factors, without shared ones */
   int64_t rank;          /* rank of its factors or residual, or h' for mea; 0: none */
-  double error;          /* |W' - W| / |W|, Frobenius */
+  double error;          /* |W' - W| / |W| in the Frobenius norm */
   /* error of outputs, |(W' - W) R| / |W R| with E[x x^T] = R R^T; -1 without calibration */
   double whitened_error;
 } ch_compressed_matrix;
@@ -66,7 +66,8 @@ typedef struct ch_compressed_model {
   ch_materialised_model model;
   ch_compressed_matrix *matrices; /* [matrix_count], by layer, then projection */
   int matrix_count;
-  int64_t before, after; /* attention parameters as `info` counts them; after <= (1 - ratio) before */
+  /* attention parameters as `info` counts them; after <= (1 - ratio) before if there is a ratio */
+  int64_t before, after;
   int64_t shared;        /* parameters of atoms, and of bases of several layers */
   int64_t groups, atoms; /* groups of layers of masa and basis sharing; atoms of all dictionaries of masa */
 } ch_compressed_model;

@@ -1,4 +1,4 @@
-/* LAPACK and BLAS behind five calls. */
+/* Calls LAPACK and BLAS. */
 #include "compress/linear_algebra.h"
 
 #include <math.h>
@@ -32,8 +32,8 @@ static void swap(double *a, double *b, int64_t count) {
   }
 }
 
-/* Computes eigenvectors as rows, the smallest first. LAPACK returns them as columns of a column-major
- * matrix. */
+/* LAPACK returns eigenvectors as the columns of a column-major matrix, which are the rows of a row-major one, with
+ * the smallest eigenvalue first. The order is then reversed. */
 ch_status ch_eigen(int64_t n, double *a, double *values, bool vectors, ch_error *error) {
   int failed = (int)LAPACKE_dsyevd(LAPACK_COL_MAJOR, vectors ? 'V' : 'N', 'L', (lapack_int)n, a,
                                    (lapack_int)n, values);

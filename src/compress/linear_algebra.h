@@ -17,8 +17,8 @@ void ch_multiply_self(int64_t n, int64_t k, const double *x, double *c);
 /* Computes the eigenvalues [n] of a symmetric matrix, the largest first. With `vectors`, a [n, n] becomes its
    eigenvectors, one per row in that order; else it is destroyed. */
 ch_status ch_eigen(int64_t n, double *a, double *values, bool vectors, ch_error *error);
-/* Computes the lower R [n, n], zeros above, with A = R R^T. A singular A gets a ridge on its diagonal,
- * relative to the diagonal's mean. *ridge receives it, 0 if there was none. */
+/* Computes the lower R [n, n], zeros above, with A = R R^T. If A is singular, a ridge in proportion to the mean of
+ * its diagonal is added to the diagonal. *ridge receives the number added, or 0. */
 ch_status ch_cholesky(int64_t n, const double *a, double *r, double *ridge, ch_error *error);
 /* Replaces X [m, n] by X R^-1 with a lower R [n, n]. */
 void ch_divide_by_factor(int64_t m, int64_t n, const double *r, double *x);

@@ -11,7 +11,7 @@ enum { CH_TENSOR_NAME_SIZE = 160 };
 /* Reports progress to the caller of a method. A status other than CH_OK must stop the method. */
 ch_status ch_compress_tell(const ch_compress_options *options, const char *what, double done, double total,
                            ch_error *error);
-/* Writes the name of a matrix' own first factor, "model.layers.{l}.self_attn.{name}{stem}.a.weight". */
+/* Writes the name of a matrix's own first factor, "model.layers.{l}.self_attn.{name}{stem}.a.weight". */
 void ch_first_factor_name(const ch_matrix *matrix, const char *stem, char name[CH_TENSOR_NAME_SIZE]);
 /* Truncates M [count * out, in], the stacked matrices of `count` layers, to `rank`. Writes their first factor
    a [rank, in], rounded, as the tensor `first`, and each layer's second factor b [out, rank] as

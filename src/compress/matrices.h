@@ -22,20 +22,20 @@ typedef struct ch_matrices {
 } ch_matrices;
 
 /* Lists the matrices of every projection that options->keep does not name. Fails if the model has shared projections
- * or residuals (materialise them first), if it has no projection of a name, if nothing is left, or if the ratio is out
- * of reach. */
+ * or residuals (materialise them first), if options->keep names something that is not a projection, if no matrix is
+ * left, or if the ratio is out of reach. */
 ch_status ch_matrices_list(const ch_model *model, const ch_compress_options *options, ch_matrices *matrices,
                            ch_error *error);
 void ch_matrices_free(ch_matrices *matrices);
 /* Returns the relative cost of decomposing a matrix, for progress. */
 double ch_matrix_work(const ch_matrix *matrix);
-/* Reads `count` elements of the matrix from element `first` on, as doubles. In models of more than
- * CH_LARGE_WEIGHTS it releases the mapped memory. */
+/* Reads `count` elements of the matrix from element `first` on, as doubles. In models of more than CH_LARGE_WEIGHTS
+ * bytes it releases the mapped memory. */
 void ch_matrix_read(const ch_model *model, const ch_matrix *matrix, int64_t first, int64_t count,
                     double *values);
 
-/* Shapes of the new model's tensors that its configuration does not determine: the number of dimensions, and the
- * first of them. Names are copied. */
+/* Shapes of the new model's tensors that its configuration does not determine: the number of dimensions, and the size
+ * of the first one. Names are copied. */
 typedef struct ch_shape_list {
   ch_known_shapes known;
   int64_t capacity;
@@ -57,7 +57,7 @@ ch_status ch_compressed_put(ch_compressed_model *compressed, const char *name, i
                             const double *values, ch_error *error);
 ch_status ch_compressed_get(const ch_compressed_model *compressed, const char *name, int64_t first,
                             int64_t count, double *values, ch_error *error);
-/* Counts the parameters of the finished model. */
+/* Counts the attention parameters of the finished model. Fails if they exceed the budget, which would be a bug. */
 ch_status ch_compressed_end(const ch_matrices *matrices, ch_compressed_model *compressed, ch_error *error);
 
 #endif

@@ -1,4 +1,5 @@
-/* Atoms by the Gram matrix. All matrices are read together, piece by piece, so that they are never whole in memory. */
+/* Computes atoms from the Gram matrix. All matrices are read together, piece by piece, so that they are never whole
+   in memory. */
 #include "compress/matrix_atoms.h"
 
 #include <math.h>
@@ -96,7 +97,7 @@ ch_status ch_atoms_missing(const ch_model *model, const ch_matrix *const *matric
   return status;
 }
 
-/* Returns 1 / s_s; 0 for directions without variance. */
+/* Returns 1 / s_s, the inverse of singular value `s`; 0 if it is negligible. */
 static double inverse_length(const ch_atoms *atoms, int s) {
   return atoms->values[s] > 1e-24 * atoms->values[0] && atoms->values[s] > 0 ? 1 / sqrt(atoms->values[s]) : 0;
 }

@@ -49,7 +49,7 @@ static ch_status write_family(work *w, const ch_pca_family *f) {
   return CH_OK;
 }
 
-/* Begins a PCA. The shapes of dictionaries and residuals give their sizes. */
+/* Begins the new model. The shapes of its tensors give the numbers of atoms and the ranks of residuals. */
 static ch_status begin_pca(work *w) {
   const ch_pca *p = &w->pca;
   ch_config config = p->model->config;
@@ -93,7 +93,7 @@ static ch_status check_shapes(const ch_pca *p) {
   return CH_OK;
 }
 
-/* Computes the Gram matrices of all layers of each projection. */
+/* Computes each projection's Gram matrix over all of its layers. */
 static ch_status measure_grams(ch_pca *p) {
   for (int first = 0, count, i = 0; first < p->list.count; first += count) {
     for (count = 1; first + count < p->list.count; count++)
@@ -106,7 +106,7 @@ static ch_status measure_grams(ch_pca *p) {
   return CH_OK;
 }
 
-/* Computes the weight of each matrix' squared error. */
+/* Computes the weight of each matrix's squared error. */
 static ch_status measure_weights(ch_pca *p) {
   int64_t most = 0;
   for (int i = 0; i < p->list.count; i++)

@@ -1,5 +1,7 @@
-/* Divides a budget of parameters among matrices: each unit of rank goes to the matrix whose error it lowers most per
- * parameter. Singular values fall, so the greedy choice is the best for the parameters spent. */
+/* Divides a budget of parameters among matrices, in one of three ways. Greedy: each unit of rank goes to the matrix
+ * whose error it lowers most per parameter. Singular values fall, so the greedy choice is the best for the parameters
+ * spent. Proportional: ranks are in proportion to given numbers. Priced: one price per parameter decides on a choice
+ * for each family of matrices, then ranks are assigned greedily. */
 #include "compress/matrix_ranks.h"
 
 #include <math.h>
@@ -36,7 +38,7 @@ double ch_error_left(const ch_ranked_matrix *matrices, int count) {
 
 /* --- proportions -------------------------------------------------------------------------------------------------- */
 
-/* Returns a matrix' fractional rank in proportion to its part, at least `least` and at most all. */
+/* Returns a matrix's fractional rank in proportion to its part, at least `least` and at most the full rank. */
 static double exact_rank(const ch_ranked_matrix *m, double part, double scale, int64_t least) {
   return fmin(fmax(scale * part, (double)least), (double)m->most);
 }
@@ -143,7 +145,8 @@ static void choose_cheapest(ch_ranked_family *families, int count) {
   }
 }
 
-/* Ranks the members of the current choices. Returns the remaining error, or -1 if the budget is too small. */
+/* Assigns ranks to the members of the current choices. Returns the remaining error, or -1 if the budget is too
+   small. */
 static double rank(const ch_ranked_family *families, int count, int64_t budget, ch_ranked_matrix *members) {
   int all = 0;
   for (int f = 0; f < count; f++) {

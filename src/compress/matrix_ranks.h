@@ -22,8 +22,8 @@ int64_t ch_allocate_ranks(ch_ranked_matrix *matrices, int count, int64_t budget)
  * weights are not read. Returns the rest of the budget. */
 int64_t ch_proportional_ranks(ch_ranked_matrix *matrices, const double *parts, int count, int64_t least,
                               int64_t budget);
-/* Returns a matrix' [out, in] part of the ranks. By CH_RANKS_SHARE it is the rank at which its factors have
- * as many parameters as the matrix, by CH_RANKS_PROJECTION the largest rank. */
+/* Returns the number to which the rank of a matrix [out, in] is proportional: with CH_RANKS_PROJECTION its full rank,
+ * otherwise the rank at which its factors have as many parameters as the matrix. */
 double ch_rank_part(ch_ranks rule, int64_t out, int64_t in);
 /* One of the ways to write a family of matrices, such as a number of atoms. */
 typedef struct ch_ranked_choice {
@@ -32,8 +32,8 @@ typedef struct ch_ranked_choice {
 } ch_ranked_choice;
 
 typedef struct ch_ranked_family {
-  const ch_ranked_choice *choices; /* [choice_count] */
-  int choice_count, members, chosen;
+  const ch_ranked_choice *choices;   /* [choice_count] */
+  int choice_count, members, chosen; /* members: number of matrices; chosen: index into `choices` */
 } ch_ranked_family;
 
 /* Makes one choice for every family and assigns ranks to all members, so that the remaining error is small. One price

@@ -13,7 +13,7 @@
 
 enum { MOST_GROUPINGS = 8, MOST_CHOICES = 10, WIDE = 1024 };
 
-/* Numbers of atoms to try for all families alike; only the first three if matrices are wide. */
+/* Numbers of atoms to try for all families alike. If matrices are wide, only the first three are tried. */
 static const int alike[] = {1, 2, 4, 3, 6, 8, 12, 16};
 
 /* An examined family. Groupings have some families in common. */
@@ -99,7 +99,7 @@ static bool is_wide(const ch_pca *pca) {
   return wide;
 }
 
-/* Lists numbers of groups: one of all layers, and several smaller ones. Wide matrices get fewer, because each
+/* Lists the numbers of groups to try: 1, and several larger ones. If matrices are wide, there are fewer, because each
  * attempt needs seconds. */
 static void list_groupings(search *s) {
   static const int counts[] = {1, 2, 3, 4, 6, 8}, few[] = {1, 4};
@@ -211,7 +211,7 @@ static const family_search *looked_at_of(const search *s, const ch_pca_family *f
   return &s->pool[i];
 }
 
-/* Returns the family's choice with so many atoms, at most one per layer. */
+/* Returns the index of the family's choice with `atoms` atoms, or with one per layer if that is fewer. */
 static int choice_of(const family_search *l, int atoms) {
   int kept = atoms < l->family.count ? atoms : l->family.count, i = 0;
   while (l->kept[i] != kept) i++;
@@ -270,11 +270,12 @@ static ch_status out_of_reach(const search *s, int64_t cheapest) {
                    "%s has %d layers, so {groups} %d and {atoms} %d save no parameters; give fewer, or use "
                    "{method} svd-llm",
                    pca->model->directory, layers, s->groupings[0], atoms < layers ? atoms : layers);
-  return ch_fail(pca->error, CH_ERROR_ARGUMENT,
-                 "%s cannot lose %g of its attention parameters: %d groups of %d atoms keep at least %.3f of "
-                 "them; use a ratio of at most %.3f",
-                 pca->model->directory, pca->options->ratio, s->groupings[0], atoms < layers ? atoms : layers,
-                 1 - most, most);
+  return ch_fail(
+      pca->error, CH_ERROR_ARGUMENT,
+      "%s cannot lose %g of its attention parameters: {groups} %d with {atoms} %d keep at least %.3f of "
+      "them; use a ratio of at most %.3f",
+      pca->model->directory, pca->options->ratio, s->groupings[0], atoms < layers ? atoms : layers, 1 - most,
+      most);
 }
 
 /* Tries a candidate. It becomes the best if its error is smaller than that of all earlier ones. */

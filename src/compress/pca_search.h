@@ -6,7 +6,8 @@
 #include "compress/matrix_atoms.h"
 #include "compress/matrix_ranks.h"
 
-/* The matrices of one projection in one group of layers: sorted[first ... first + count - 1]. */
+/* The matrices of one projection in one group of layers: sorted[first ... first + count - 1]. `projection` is an
+   index into list.names. */
 typedef struct ch_pca_family {
   int projection, group, first, count;
   int kept; /* number of atoms: 1 ... count */
@@ -21,7 +22,7 @@ typedef struct ch_pca {
   ch_matrices list;
   const ch_matrix **sorted; /* [list.count] by projection, then layer */
   double **grams;           /* [list.name_count]: Gram matrix of all matrices of a projection */
-  double *weights;          /* [list.count] in the order of `sorted`: weight of a matrix' squared error */
+  double *weights;          /* [list.count] in the order of `sorted`: weight of a matrix's squared error */
   double *matrix;           /* memory for the largest matrix */
   double done, total;       /* progress: matrices examined and written */
   int groups;               /* chosen number of groups */
@@ -36,7 +37,7 @@ typedef struct ch_pca {
 ch_status ch_pca_search(ch_pca *pca);
 /* Computes the atoms of a family from its part of the projection's Gram matrix. */
 ch_status ch_pca_atoms(const ch_pca *pca, const ch_pca_family *family, ch_atoms *atoms);
-/* Returns the autocorrelation of a matrix' inputs; NULL without calibration. */
+/* Returns the autocorrelation of a matrix's inputs; NULL without calibration. */
 const ch_autocorrelation *ch_pca_inputs(const ch_pca *pca, const ch_matrix *matrix);
 /* Reports that a matrix is being examined or written. */
 ch_status ch_pca_tell(ch_pca *pca, const char *what);

@@ -17,11 +17,11 @@ typedef struct ch_quantised_sizes {
 ch_dtype ch_quantised_type(const ch_param *row, ch_dtype stored, ch_dtype dtype, bool keep_embedding,
                            ch_quantised_sizes *sizes);
 
-/* Fills dtypes [model->params.count]: `dtype` (CH_Q8_0 ... CH_Q6_K, CH_F16 or CH_BF16) for matrices that
-   inference reads block-quantised (ch_param). If a row is not a whole number of blocks, the type is Q8_0, or F16 if
-   Q8_0 does not divide it either. With `keep_embedding` the embedding and the LM head keep their types, as do all
-   other tensors. Fails with CH_ERROR_CONFIG if the model's matrices are composed of parts that layers share, or are
-   block-quantised already, because they would be rounded twice. */
+/* Fills dtypes [model->params.count]: `dtype` (CH_Q8_0 ... CH_Q6_K, CH_F16 or CH_BF16) for matrices that inference
+   reads block-quantised (ch_param). If a row is not a whole number of blocks, the type is Q8_0, or F16 if Q8_0 does
+   not divide it either. With `keep_embedding` the embedding and the LM head keep their types, as do all other
+   tensors. Fails with CH_ERROR_CONFIG if the model's matrices are composed of parts that layers share, or are
+   block-quantised already, because they would be rounded twice. Also fails if no matrix can be quantised. */
 ch_status ch_quantise_types(const ch_model *model, ch_dtype dtype, bool keep_embedding, ch_dtype *dtypes,
                             ch_quantised_sizes *sizes, ch_error *error);
 

@@ -1,4 +1,5 @@
-/* Replaces one layer's keys and values by their approximation with fewer components, and runs the text again. */
+/* Replaces one layer's keys and values by their approximation with fewer components, and runs the text again. Chooses
+   layers and numbers of heads by the changes of the loss. */
 #include "compress/sensitivity.h"
 
 #include <math.h>
@@ -164,8 +165,8 @@ ch_status ch_choose_layers(const ch_sensitivity *s, int choice, int64_t count, i
   return CH_OK;
 }
 
-/* The least sum of changes after each layer, for every number of heads saved so far. The last place stands for that
- * number or more. */
+/* The least sum of changes after each layer, for every number of heads saved so far. Place p of a row is for p heads
+ * saved; the last place is also for more. */
 typedef struct table {
   int64_t places;  /* saved + 1 */
   double *sum;     /* [layers + 1, places] */

@@ -27,8 +27,8 @@ typedef struct ch_sensitivity_options {
   ch_rank_group *ranks;   /* ranks as in ch_text_pass_options */
 } ch_sensitivity_options;
 
-/* Measures how sensitive layers are to fewer heads. calibration may be NULL; if given, errors of outputs
- * decide which components remain. Layers outside first ... last have 0. */
+/* Measures how sensitive layers are to fewer heads. calibration may be NULL; if given, errors of outputs decide which
+ * components remain. Layers outside first ... last have 0 in `change`. */
 ch_status ch_sensitivity_measure(const ch_model *model, const ch_calibration *calibration,
                                  const int32_t *tokens, int64_t count, const ch_sensitivity_options *options,
                                  ch_sensitivity *sensitivity, ch_error *error);

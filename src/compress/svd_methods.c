@@ -125,7 +125,8 @@ static ch_status report_family(work *w, const char *what, const family *f) {
   return status;
 }
 
-/* Computes how much each unit of rank reduces the error; its weight is the mean of the layers'. */
+/* Computes how much each unit of rank reduces the error. The weight of the family's error is the mean of its layers'
+   weights. */
 static ch_status measure_family(work *w, const family *f, ch_ranked_matrix *rank) {
   ch_autocorrelation sum;
   const ch_autocorrelation *c;

@@ -1,4 +1,4 @@
-/* Windows in batches of one shape, and a smaller last batch, through planned passes that end in the loss.
+/* Runs windows in batches of one shape, and a smaller last batch, through planned passes that end in the loss.
  *
  * Ranks proceed in rounds: in each, rank r runs the r-th of the next batches. If fewer batches than ranks are left, the
  * other ranks run the last one too, and their results are discarded. So all ranks reach the same nodes in the same
@@ -29,7 +29,7 @@ struct ch_text_pass {
   int64_t first, count, at; /* first window of the round; windows of this rank's batch, and its first one */
   int givers;               /* batches of the round */
   double share;             /* finished share of the round */
-  double sum;               /* rank 0: sum of losses */
+  double sum;               /* sum of losses, on rank 0 */
 };
 
 static int64_t window_of(const ch_config *config, int64_t asked) {
@@ -166,7 +166,7 @@ static ch_status take_losses(void *context, const void *data, size_t bytes, ch_e
   return ch_fail(error, CH_ERROR_NUMERIC, "the model's loss on the calibration text is not finite");
 }
 
-/* Runs the `count` windows from `at` on, this rank's batch. */
+/* Runs this rank's batch: the `count` windows from `at` on. */
 static ch_status run_batch(ch_text_pass *pass, ch_runner_call *call, ch_error *error) {
   const void *losses = NULL;
   int64_t rows = pass->count * pass->length;
@@ -177,11 +177,11 @@ static ch_status run_batch(ch_text_pass *pass, ch_runner_call *call, ch_error *e
   return ch_text_pass_collect(pass, 0, losses, sizeof(float), 0, take_losses, pass, error);
 }
 
-/* Called between layers: reports progress, and unmaps the weights of finished layers. A batch of a large
-   model needs minutes. */
+/* The context of look_on, which the runner calls after each node. look_on reports progress and unmaps the weights of
+   finished layers, because a batch of a large model needs minutes. */
 typedef struct onlooker {
   ch_text_pass *pass;
-  const ch_observer *observer; /* the caller's observer, or NULL */
+  const ch_observer *observer; /* observer of ch_text_pass_run, or NULL */
   ch_error *error;
 } onlooker;
 

@@ -19,7 +19,7 @@ typedef struct ch_text_pass_options {
 } ch_text_pass_options;
 
 /* Cuts tokens [count] into windows of one length; a remainder at the end is not used. model and tokens must outlive
- * the pass. Fails when there are fewer than two tokens. Every rank creates one, with the same text. */
+ * the pass. Fails when there are fewer than two tokens. Every rank creates a pass, with the same text. */
 ch_status ch_text_pass_create(const ch_model *model, const int32_t *tokens, int64_t count,
                               const ch_text_pass_options *options, ch_text_pass **pass, ch_error *error);
 void ch_text_pass_free(ch_text_pass *pass);
@@ -35,11 +35,11 @@ ch_status ch_text_pass_collect(ch_text_pass *pass, int64_t number, const void *d
                                size_t fixed_bytes, ch_collector_take *take, void *context, ch_error *error);
 /* Broadcasts the result of rank `number` after a run. Every rank calls it. */
 void ch_text_pass_share(ch_text_pass *pass, int64_t number, void *data, size_t bytes);
-/* Agrees before a run: if one rank fails, all do. Every rank calls it. */
+/* Makes all ranks fail if one rank fails. Every rank calls it, but not during a run. */
 ch_status ch_text_pass_agree(ch_text_pass *pass, ch_status status, ch_error *error);
 /* Returns the number of tokens that one run predicts. */
 int64_t ch_text_pass_tokens(const ch_text_pass *pass);
-/* Returns the pass' matrix multiplication, for observers. */
+/* Returns the pass's matrix multiplication, for observers. */
 ch_gemm *ch_text_pass_gemm(const ch_text_pass *pass);
 
 #endif

@@ -1,4 +1,4 @@
-/* Truncated SVD by eigenvectors of the smaller product. */
+/* Computes the truncated SVD from the eigenvectors of the smaller product. */
 #include "compress/truncation.h"
 
 #include <math.h>

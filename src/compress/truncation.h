@@ -22,7 +22,7 @@ void ch_truncation_free(ch_truncation *truncation);
 /* Computes a [rank, in] and b [out, rank] of `m`, the matrix that the truncation was found for. */
 void ch_truncation_factors(const ch_truncation *truncation, const double *m, int64_t rank, double *a,
                            double *b);
-/* Returns |M R|^2 of any M, tr(M E[x x^T] M^T); |M|^2 if c is NULL. -1 when out of memory. */
+/* Returns |M R|^2 of any M, tr(M E[x x^T] M^T); |M|^2 if c is NULL. Returns -1 when out of memory. */
 double ch_whitened_square(int64_t out, int64_t in, const double *m, const ch_autocorrelation *c);
 
 #endif

@@ -1,5 +1,6 @@
 /* Decomposes the heads of a projection by the eigenvectors of their inner products, and rebuilds them from fewer
- * components. It works on weights alone; api/compress_choose.c decides how many heads each layer keeps. */
+ * components. It works on the weights of one layer, and on the autocorrelation of their inputs if there is a
+ * calibration. api/compress_choose.c decides how many heads each layer keeps. */
 #include "compress/virtual_heads.h"
 
 #include <math.h>
@@ -124,7 +125,7 @@ static ch_status weighted_gram(const ch_head_factors *f, const ch_autocorrelatio
   return status;
 }
 
-/* Computes the share of a Gram matrix' trace that is lost if only the first 1 ... G columns of V remain:
+/* Computes the share of a Gram matrix's trace that is lost if only the first 1 ... G columns of V remain:
  * tr(K) - tr(V^T K V). */
 static void losses(const ch_head_factors *f, const double *gram, double *lost) {
   int64_t n = f->heads;

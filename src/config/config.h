@@ -12,7 +12,7 @@
 
 enum {
   CH_NAME_SIZE = 32,
-  CH_MAX_LISTED_LAYERS = 512 /* most entries of a list with one entry per layer */
+  CH_MAX_LISTED_LAYERS = 512 /* maximum length of a list with one entry per layer */
 };
 
 typedef enum ch_position {
@@ -39,18 +39,19 @@ typedef enum ch_rope_type {
 enum { CH_MAX_PAIR_FACTORS = 256 };
 typedef struct ch_pair_factors {
   double factor[CH_MAX_PAIR_FACTORS];
-  int64_t count; /* 0: no factors */
+  int64_t count; /* number of factors; 0: none */
 } ch_pair_factors;
 
 typedef struct ch_rope_scaling {
   ch_rope_type type;
   double factor;
   double low_freq_factor, high_freq_factor; /* llama3 */
-  int64_t original_max_position_embeddings; /* llama3, yarn, longrope */
-  /* yarn; attention_factor: longrope too. 0: not given */
+  /* context before scaling, in tokens, of llama3, yarn and longrope */
+  int64_t original_max_position_embeddings;
+  /* settings of yarn; longrope has attention_factor too; 0: not given */
   double beta_fast, beta_slow, mscale, mscale_all_dim, attention_factor;
   bool truncate; /* yarn: true if its ramp begins and ends at whole pairs */
-  /* longrope: factors of wavelengths in texts up to original_max_position_embeddings, in longer texts */
+  /* longrope: factors of wavelengths, for texts up to original_max_position_embeddings and for longer texts */
   ch_pair_factors short_factor, long_factor;
 } ch_rope_scaling;
 
@@ -120,16 +121,17 @@ typedef struct ch_attention_config {
   bool qk_norm, head_norm;
   ch_qk_norm_over qk_norm_over;
   bool sink_logits; /* true if every head's softmax has one more term, e^z with a learned z */
-  /* number of successive layers that read the keys and values of the first of them; mla: layer_group_size */
+  /* number of successive layers that read the keys and values of the first of them; mla has layer_group_size instead */
   int64_t kv_layer_group;
-  int64_t num_key_heads, num_value_heads; /* 0: num_key_value_heads; read with ch_heads_of */
-  int64_t q_lora_rank;                    /* mla: 0 = dense query; mfa: 0 = head_dim */
+  /* numbers of key heads and value heads; 0: num_key_value_heads (see ch_heads_of) */
+  int64_t num_key_heads, num_value_heads;
+  int64_t q_lora_rank; /* mla: 0 = dense query; mfa: 0 = head_dim */
   bool q_a_norm;
   int64_t kv_lora_rank;             /* width of the joint latent; 0: keys and values have separate latents */
   int64_t k_lora_rank, v_lora_rank; /* widths of separate latents; 0: no latent */
   int64_t qk_nope_head_dim, qk_rope_head_dim, v_head_dim;
   double latent_norm_eps;     /* eps of q_a_layernorm and kv_a_layernorm; 0: rms_norm_eps */
-  int64_t gate_embedding_dim; /* 0: no embedding gate */
+  int64_t gate_embedding_dim; /* columns of the embedding gate's tables; 0: no gate */
   double gate_embedding_std;  /* initial standard deviation of the gate's lookup tables; -1: not given */
   ch_gate_op gate_op;
   bool gate_norm;
@@ -142,7 +144,7 @@ typedef struct ch_attention_config {
   /* gla, mlra: latents per token; mlra: softmaxes per head, 0: one per latent */
   int64_t latent_heads, branches;
   bool latent_scale, branch_scale;
-  int64_t q_rank, k_rank, v_rank; /* tpa; q_rank 0: dense query */
+  int64_t q_rank, k_rank, v_rank; /* tpa: ranks of the factors; q_rank 0: dense query */
   ch_a_factors a_factors;
   int64_t shared_qk_dim; /* collaborative: width of the query and key that all heads share */
   bool content_bias;
@@ -159,7 +161,7 @@ typedef enum ch_linear_type { CH_LINEAR_NONE, CH_LINEAR_GDN } ch_linear_type;
 typedef struct ch_linear_attention {
   ch_linear_type type;              /* kind of linear layer; NONE: no layer is linear */
   int64_t heads, value_heads;       /* number of query and key heads; of value heads, a multiple of `heads` */
-  int64_t head_dim, value_head_dim; /* d_k, d_v */
+  int64_t head_dim, value_head_dim; /* dims of a query or key head, d_k; of a value head, d_v */
   int64_t conv;                     /* taps of the short convolutions; 0: no convolutions */
   bool gate;                        /* true if SiLU(W_g x) multiplies the normed output */
   bool negative_eigenvalues;        /* true if steps are between 0 and 2 instead of 0 and 1 */
@@ -211,7 +213,7 @@ typedef struct ch_moe_config {
   int64_t active;  /* routed experts per token */
   int64_t shared;  /* experts that all tokens use: one FFN of width shared * expert_intermediate_size */
   int64_t expert_intermediate_size, first_dense_layers;
-  /* true for layers after the first dense ones that have the ordinary network */
+  /* true for layers after the first dense ones that have an ordinary FFN */
   bool dense_layers[CH_MAX_LISTED_LAYERS];
   ch_balance balance;
   ch_balance_update balance_update; /* used by loss-free balancing */
@@ -229,10 +231,10 @@ typedef struct ch_config {
   int64_t num_attention_heads, num_key_value_heads, head_dim;
   int64_t max_position_embeddings;
   double rms_norm_eps;
-  /* crosshead_vit: images and patches are square */
+  /* crosshead_vit: sides of the square images and patches in pixels, and numbers of channels and classes */
   int64_t image_size, patch_size, num_channels, num_classes;
   double layer_norm_eps;                    /* eps of LayerNorms outside attention */
-  bool tie_word_embeddings, attention_bias; /* attention_bias: q/k/v biases */
+  bool tie_word_embeddings, attention_bias; /* attention_bias: true if q, k and v have biases */
   bool attention_output_bias;               /* true if o_proj has a bias */
   bool mlp_bias;                            /* true if the FFN's projections have biases */
   char hidden_act[CH_NAME_SIZE];            /* kind of FFN: a name of model/network.h */
@@ -250,10 +252,11 @@ typedef struct ch_config {
   ch_position position;
   double rope_theta;
   bool rope_interleaved;
-  double partial_rotary_factor;                 /* share of a head's dims that are rotated: the first ones */
-  bool nope_layers[CH_MAX_LISTED_LAYERS];       /* true for layers without rotation */
-  double local_rope_theta;                      /* RoPE base of local_rope_layers; 0: no such layers */
-  bool local_rope_layers[CH_MAX_LISTED_LAYERS]; /* true: local_rope_theta without rope_scaling */
+  double partial_rotary_factor;           /* share of a head's dims that are rotated: the first ones */
+  bool nope_layers[CH_MAX_LISTED_LAYERS]; /* true for layers without rotation */
+  double local_rope_theta;                /* RoPE base of local_rope_layers; 0: no such layers */
+  /* true for layers with local_rope_theta and no rope_scaling */
+  bool local_rope_layers[CH_MAX_LISTED_LAYERS];
   ch_rope_scaling rope_scaling;
   ch_attention_config attention;
   ch_sharing sharing;
@@ -265,7 +268,7 @@ typedef struct ch_config {
   ch_layer_list layer_types;
   ch_linear_attention linear_attention;
   int64_t attention_sinks; /* number of first tokens that layers with a sliding window always attend to */
-  int64_t bos_token_id, eos_token_id; /* -1: not given */
+  int64_t bos_token_id, eos_token_id; /* ids of the tokens that begin and end a text; -1: not given */
   /* Family whose names and shapes the tensors in the model's files have; "": Crosshead's. It has no key, because
      written files have Crosshead's names. */
   char layout[CH_NAME_SIZE];
@@ -297,8 +300,8 @@ int64_t ch_config_patches(const ch_config *config);
 int64_t ch_config_image_tokens(const ch_config *config);
 /* Returns true if "sharing.projections" names the projection `name` ("q_proj"). */
 bool ch_is_shared(const ch_config *config, const char *name);
-/* Returns the group of layers that share `layer`'s dictionary, or -1 without groups. *layers: the number of layers
-   in the group. */
+/* Returns the group of layers that share `layer`'s dictionary, or -1 without groups. *layers receives the number of
+   layers in the group, or of the model without groups. */
 int ch_group_of_layer(const ch_config *config, int layer, int64_t *layers);
 /* Returns the number of key heads G_k (CH_ON_K) or value heads G_v (CH_ON_V). */
 int64_t ch_heads_of(const ch_config *config, unsigned state);

@@ -57,10 +57,10 @@ typedef struct ch_param {
   int64_t shape[CH_MAX_RANK];
   ch_param_kind kind;
   ch_param_init init;
-  double std, start, hot; /* numbers of `init`; hot 0: 1 */
+  double std, start, hot; /* parameters of `init`; hot = 0 means 1 */
   ch_param_role role;
   bool factor;            /* true for a factor of a dense matrix, if no norm is between the two factors */
-  double input_scale;     /* size of the tensor's inputs relative to 1; 0: 1 */
+  double input_scale;     /* typical size of the tensor's inputs; 0 means 1 */
   double lr_factor;       /* learning rate relative to the run's */
   bool decay;             /* true if weight decay applies (matrices only) */
   bool decay_to_identity; /* true if decay pulls to the identity (each matrix of rank 3) instead of zero */
@@ -88,7 +88,7 @@ typedef struct ch_known_shapes {
 
 /* Returns the shape of a tensor in the files, or NULL if there is no such tensor. `shapes` may be NULL. */
 const ch_known_shape *ch_known_shape_of(const ch_known_shapes *shapes, const char *name);
-/* For qsort of rows by name. */
+/* Compares two known shapes by name, for qsort. */
 int ch_known_shape_order(const void *a, const void *b);
 
 typedef struct ch_params {
@@ -97,7 +97,7 @@ typedef struct ch_params {
   int32_t *index; /* [index_size] hash table of row + 1 by name; 0: free */
   size_t index_size;
   ch_arena arena; /* memory of the names */
-  /* true when out of memory, if a name was declared twice, or for `problem`; check once after declaring */
+  /* true when out of memory, if a name was declared twice, or after ch_params_fail; check once after declaring */
   bool failed;
   char problem[256];            /* error message of ch_params_fail, or "" */
   const ch_known_shapes *known; /* shapes in the model's files, used while declaring; or NULL */

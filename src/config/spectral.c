@@ -7,13 +7,13 @@
 
 #include "base/text.h"
 
-/* On three texts it is nearly as good as the best rate of each mechanism (bench/measurements.md). */
+/* On three texts this rate is nearly as good as the best rate of each mechanism (bench/measurements.md). */
 const double ch_spectral_rate = 4e-3;
 
 /* The width at which a hidden matrix learns at the run's own rate. */
 static const double base_width = 128;
-/* The standard deviation of embeddings at the base width, times the square root of that width. A smaller one
-   lets logits start nearer to zero, a larger one keeps tokens apart. */
+/* The standard deviation of embeddings at the base width, times the square root of that width. A smaller one lets
+   logits start nearer to zero; a larger one separates tokens. */
 static const double embedding_scale = 0.5;
 /* Rates relative to those of hidden matrices of the base width. Each row of an embedding gets few gradients, and
    logits have one row per token to learn. */

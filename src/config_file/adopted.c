@@ -150,7 +150,7 @@ static void take_all(const json_t *root, const char *keys, json_t *ours) {
   }
 }
 
-/* Reads a token id: the first of a list. An id outside the vocabulary is ignored. */
+/* Reads a token id, or the first of a list. An id outside the vocabulary is ignored. */
 static void take_id(const json_t *root, const char *name, json_t *ours) {
   json_t *value = json_object_get(root, name);
   int64_t id = -1, words = 0;
@@ -240,7 +240,7 @@ static void take_rope(const json_t *root, const json_t *rope, const ch_adopted_f
   if (!json_is_object(rope)) return;
   take(rope, "rope_theta", ours, "rope_theta");
   if (of->partial_rotary_factor) take(rope, "partial_rotary_factor", ours, "partial_rotary_factor");
-  json_object_del(ours, "rope_scaling"); /* the file's replaces the family's default */
+  json_object_del(ours, "rope_scaling"); /* the rotation in the file replaces the family's default */
   if (is_type(rope, "default")) return;
   json_t *scaling = json_copy((json_t *)rope);
   json_object_del(scaling, "rope_theta");
@@ -401,8 +401,8 @@ static ch_status read_phi3(const json_t *root, const char *where, json_t *ours, 
   return CH_OK;
 }
 
-/* Reads smollm3. no_rope_layers has a 0 for a layer without rotation. Without the list, every fourth layer has
-   none. */
+/* Reads smollm3. no_rope_layers has a 0 for a layer without rotation. Without the list, every
+   no_rope_layer_interval-th layer has none, by default every fourth. */
 static ch_status read_smollm3(const json_t *root, const char *where, json_t *ours, ch_error *error) {
   const json_t *list = json_object_get(root, "no_rope_layers"),
                *given = json_object_get(root, "no_rope_layer_interval");
@@ -486,7 +486,7 @@ static ch_status read_gpt_oss(const json_t *root, const char *where, json_t *our
                       ours, error);
 }
 
-/* Reads Gemma's scales: the square roots of query_pre_attn_scalar and hidden_size. */
+/* Reads Gemma's scales: 1 / sqrt(query_pre_attn_scalar) of scores, and sqrt(hidden_size) of embeddings. */
 static ch_status read_gemma(const json_t *root, const char *where, json_t *ours, ch_error *error) {
   const json_t *given = json_object_get(root, "query_pre_attn_scalar");
   double scalar = given ? json_number_value(given) : 256,

@@ -8,7 +8,7 @@
 
 /* Returns true if the table has a family of this "model_type". */
 bool ch_config_is_adopted(const char *model_type);
-/* Returns true if the layers with a window of a "model_type" may have another rotation than the others. */
+/* Returns true if the layers with a window of a "model_type" may have a different rotation than the other layers. */
 bool ch_config_turns_by_layer(const char *model_type);
 /* Reads a config.json of config->model_type, an adopted family. The result has model_type "crosshead" and the
    family as its `layout`. Unknown keys are ignored. */

@@ -8,7 +8,7 @@
 /* Parses and validates the text of a config.json; `where` names the file in messages. In Crosshead's own configs,
    unknown keys are errors that name the nearest known key. In Hugging Face configs they are ignored. */
 ch_status ch_config_parse(const char *text, const char *where, ch_config *config, ch_error *error);
-/* Reads DIR/config.json, or PATH itself if it is a file. */
+/* Reads config.json in the directory `path`, or `path` itself if it is a file. */
 ch_status ch_config_read(const char *path, ch_config *config, ch_error *error);
 /* Checks that the values make a model (positive sizes, G divides H, even rotary dims, ...). */
 ch_status ch_config_validate(const ch_config *config, const char *where, ch_error *error);

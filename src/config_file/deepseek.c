@@ -24,7 +24,7 @@ static void assume(const ch_deepseek_family *of, ch_config *config) {
   a->kv_lora_rank = 512;
   a->qk_nope_head_dim = a->v_head_dim = 128;
   a->qk_rope_head_dim = 64;
-  a->latent_norm_eps = 1e-6; /* whatever rms_norm_eps is */
+  a->latent_norm_eps = 1e-6; /* fixed; rms_norm_eps does not change it */
   config->rope_interleaved = true;
   config->moe = (ch_moe_config){.experts = of->experts,
                                 .active = of->active,
@@ -62,7 +62,7 @@ ch_status ch_config_read_deepseek(const ch_deepseek_family *of, const json_t *ro
   ch_config_set_mechanism(config, "mla");
   assume(of, config);
   CH_TRY(ch_config_read_group(root, "deepseek", "", CH_KEY_HUGGING_FACE, false, where, config, error));
-  if (!of->sigmoid) config->rope_interleaved = true;     /* V2 supports nothing else */
+  if (!of->sigmoid) config->rope_interleaved = true;     /* V2 supports only interleaved pairs */
   config->head_dim = config->attention.qk_rope_head_dim; /* as in Hugging Face's class */
   ch_moe_config *m = &config->moe;
   if ((m->scoring == CH_SCORING_SIGMOID) != of->sigmoid)
@@ -97,7 +97,7 @@ void ch_config_spell_deepseek(const ch_deepseek_family *of, ch_config *config) {
   ch_attention_config *a = &config->attention;
   ch_moe_config *m = &config->moe;
   if (!a->latent_norm_eps && config->rms_norm_eps == 1e-6) a->latent_norm_eps = 1e-6;
-  config->head_dim = a->qk_rope_head_dim; /* latent attention uses no other */
+  config->head_dim = a->qk_rope_head_dim; /* latent attention does not read head_dim */
   if (!m->experts) return;
   m->aux_coefficient = 0.01;
   m->balance_update = CH_BALANCE_SIGN;
@@ -109,8 +109,8 @@ void ch_config_put_deepseek(const ch_deepseek_family *of, const ch_config *confi
   if (!config->moe.experts) written.moe.first_dense_layers = config->num_hidden_layers;
   ch_text_puts(json, ",");
   ch_config_put_group("deepseek", 2, CH_KEY_HUGGING_FACE, &written, json);
-  /* These keys have other defaults. "first_k_dense_replace" marks a model without experts, because transformers
-     does not accept null for their number. */
+  /* These values are written out, because transformers' defaults differ. "first_k_dense_replace" marks a model
+     without experts, because transformers does not accept null for their number. */
   const ch_moe_config *m = &config->moe;
   if (!config->attention.q_lora_rank) ch_text_puts(json, ",\n  \"q_lora_rank\": null");
   if (m->experts && !m->shared) ch_text_puts(json, ",\n  \"n_shared_experts\": null");

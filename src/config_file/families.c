@@ -12,9 +12,9 @@
 #include "config_file/qwen3_moe.h"
 
 typedef enum bias_rule {
-  BIAS_NEVER,      /* no biases, whatever attention_bias is */
-  BIAS_QKV_ALWAYS, /* biases of q, k and v, whatever attention_bias is */
-  BIAS_WHEN_ASKED  /* attention_bias: biases of q, k, v and o */
+  BIAS_NEVER,      /* no biases; attention_bias has no effect */
+  BIAS_QKV_ALWAYS, /* biases of q, k and v; attention_bias has no effect */
+  BIAS_WHEN_ASKED  /* biases of q, k, v and o if attention_bias is true */
 } bias_rule;
 
 /* A family: the defaults of its configuration class (0: those of every family), and its features. */
@@ -26,9 +26,9 @@ typedef struct family {
   bool window_by_layer;   /* true if only layers named by layer_types have the window */
   bool qk_norm;
   bool experts;  /* true if qwen3_moe.h reads the experts */
-  bool mlp_bias; /* true if the key has an effect */
+  bool mlp_bias; /* true if the key mlp_bias has an effect */
   bias_rule biases;
-  const ch_deepseek_family *deepseek; /* NULL: not a DeepSeek family */
+  const ch_deepseek_family *deepseek; /* defaults of a DeepSeek family; NULL: another family */
 } family;
 
 static const family families[] = {
@@ -239,8 +239,8 @@ static const char *const methods[][2] = {{"gptq", "GPTQ"},
                                          {"exl2", "EXL2"},
                                          {"exl3", "EXL3"}};
 
-/* Returns the usual name of an object's quantisation method, or NULL. *name: transformers' name. Older files of
-   bitsandbytes have other keys. */
+/* Returns the usual name of an object's quantisation method, or NULL. *name receives transformers' name. Older files
+   of bitsandbytes have other keys. */
 static const char *method_of(const json_t *object, const char **name) {
   const char *given = json_string_value(json_object_get(object, "quant_method"));
   bool bits = json_object_get(object, "load_in_8bit") || json_object_get(object, "load_in_4bit");

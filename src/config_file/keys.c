@@ -278,7 +278,8 @@ static bool read_scalar(const ch_config_key *key, const json_t *json, int files,
   }
 }
 
-/* Sets a NAME and clears the bytes after it, because configurations are compared as bytes. */
+/* Stores the value of a key of type CH_KEY_NAME and clears the bytes after it, because configurations are compared as
+   bytes. */
 static void store_name(const ch_config_key *key, const char *name, ch_config *config) {
   char *member = (char *)config + key->offset;
   memset(member, 0, CH_NAME_SIZE);
@@ -331,7 +332,8 @@ static ch_status expect_default(const place *at, const ch_config_key *key, const
 static ch_status read_key(const place *at, const ch_config_key *key, const json_t *json, bool strict,
                           ch_config *config, ch_error *error) {
   if (json_is_null(json) && (key->nullable || (key->required && !owned(key, config)))) {
-    if (at->files == CH_KEY_HUGGING_FACE) store(key, key->otherwise, config); /* not the family's default */
+    /* null means this table's default, not the family's */
+    if (at->files == CH_KEY_HUGGING_FACE) store(key, key->otherwise, config);
     return CH_OK;
   }
   if (!owned(key, config)) return expect_default(at, key, json, config, error);

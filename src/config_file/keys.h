@@ -58,9 +58,9 @@ typedef struct ch_config_key {
 extern const ch_config_key ch_config_keys[];
 extern const int ch_config_key_count;
 
-/* Reads the rows of `group` from `object` into config, nested objects too. Absent keys leave their member
-   unchanged. `prefix` comes before a key in messages ("" or "attention."). strict: an unknown key is an error;
-   otherwise it is ignored. */
+/* Reads the rows of `group` from `object` into config, nested objects too. Absent keys leave their member unchanged.
+   `prefix` comes before a key in messages ("" or "attention."). With `strict`, an unknown key is an error; otherwise
+   it is ignored. */
 ch_status ch_config_read_group(const json_t *object, const char *group, const char *prefix, int files,
                                bool strict, const char *where, ch_config *config, ch_error *error);
 /* Returns true if Crosshead's own files, of any model, may have the key. */
@@ -68,7 +68,7 @@ bool ch_config_knows_key(const char *group, const char *name);
 /* Reads a single key of `group` from `object`. */
 ch_status ch_config_read_key(const json_t *object, const char *group, const char *prefix, const char *name,
                              const char *where, ch_config *config, ch_error *error);
-/* Checks the ranges of all members, for configs that were not read from a file. */
+/* Checks the ranges of all members. The config need not have been read from a file. */
 ch_status ch_config_check_ranges(const ch_config *config, const char *where, ch_error *error);
 /* Sets every member that has a row to its default. If rows of text and of image models share a member,
    config->model_type decides ("": text). */

@@ -1,4 +1,5 @@
-/* Configuration keys with lists as values: layers, spans of layers, numbers per layer, names of projections. */
+/* Configuration keys with lists as values: layers, spans and groups of layers, numbers and types per layer, names of
+   projections, and factors of pairs of dims. */
 #include <stdio.h>
 #include <string.h>
 

@@ -8,7 +8,8 @@ static const ch_moe_config no_experts = {.aux_coefficient = 0.01, .renormalise =
 const ch_moe_config ch_qwen3_moe_defaults = {
     .experts = 128, .active = 8, .expert_intermediate_size = 768, .aux_coefficient = 0.001, .scale = 1};
 
-/* Reads the dense layers: those in mlp_only_layers, and all but every decoder_sparse_step-th. */
+/* Reads decoder_sparse_step: all layers but every decoder_sparse_step-th become dense, besides those in
+   mlp_only_layers. */
 static ch_status read_layers(const json_t *root, const char *where, ch_config *config, ch_error *error) {
   const json_t *given = json_object_get(root, "decoder_sparse_step");
   int64_t step = 1;
@@ -54,7 +55,7 @@ const char *ch_config_check_qwen3_moe(const ch_config *config) {
   if (m->shared) return "moe.shared";
   if (m->balance == CH_BALANCE_LOSS_FREE) return "moe.balance";
   if (m->scoring != CH_SCORING_SOFTMAX) return "moe.scoring";
-  /* with one active expert it has no effect in Crosshead, but makes the weight 1 in transformers */
+  /* with one active expert, renormalising has no effect in Crosshead, but makes the weight 1 in transformers */
   if (m->active == 1 && m->renormalise) return "moe.renormalise";
   if (m->scale != 1) return "moe.scale";
   if (m->groups) return "moe.groups";

@@ -4,7 +4,7 @@
 
 #include "config_file/keys.h"
 
-/* transformers' defaults. */
+/* The defaults of transformers' class of these models. */
 extern const ch_moe_config ch_qwen3_moe_defaults;
 
 /* Reads the keys of experts. Call it after the keys of all families are read. */

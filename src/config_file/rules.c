@@ -150,8 +150,9 @@ static ch_status check_expert_groups(const ch_moe_config *m, const char *where, 
   if (!m->groups && !m->active_groups) return CH_OK;
   if (!m->groups || !m->active_groups || m->active_groups > m->groups)
     return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s: \"moe.active_groups\" is %lld; it must be 1 to \"moe.groups\", %lld", where,
-                   (long long)m->active_groups, (long long)m->groups);
+                   "%s: \"moe.active_groups\" is %lld with \"moe.groups\" %lld; set 1 <= active_groups <= "
+                   "groups, or neither",
+                   where, (long long)m->active_groups, (long long)m->groups);
   int64_t size = m->experts / m->groups, least = m->scoring == CH_SCORING_SIGMOID ? 2 : 1;
   if (m->experts % m->groups != 0 || size < least)
     return ch_fail(

@@ -1,4 +1,4 @@
-/* Batches of images through a forward pass that gives each one's loss and the rank of its label. */
+/* Runs batches of images through a forward pass that returns each image's loss and the rank of its label. */
 #include "eval/accuracy.h"
 
 #include <math.h>

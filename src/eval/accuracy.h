@@ -9,14 +9,15 @@
 
 typedef struct ch_accuracy {
   int64_t images;
-  double top1, top5; /* share of images whose label is the first choice; is among the first five */
-  double loss;       /* mean cross entropy */
+  /* shares of images whose label is the first choice, and is among the first five choices */
+  double top1, top5;
+  double loss; /* mean cross entropy */
 } ch_accuracy;
 
-/* Fits the set to the model and measures accuracy over a split of it, without augmentation. most: images at
- * most, 0 for all. `progress`, which may be NULL, is called between batches with the images done and in
- * total; false stops with CH_ERROR_INTERRUPTED. Errors: images that do not fit, CH_ERROR_NUMERIC when the
- * loss is not finite. */
+/* Fits the set to the model and measures accuracy over a split of it, without augmentation. `most` is the maximum
+ * number of images; 0 means all. `progress`, which may be NULL, is called between batches with the images done and in
+ * total; false stops with CH_ERROR_INTERRUPTED. Errors: images that do not fit, CH_ERROR_NUMERIC when the loss is not
+ * finite. */
 ch_status ch_accuracy_of(const ch_model *model, ch_image_set *set, ch_image_split split, int64_t most,
                          ch_progress progress, void *user, ch_accuracy *accuracy, ch_error *error);
 

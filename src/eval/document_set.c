@@ -1,4 +1,5 @@
-/* Documents of a mapped file, and cutting them in two. */
+/* Finds the documents of a mapped file, and splits them in two parts. Also finds the token between documents and the
+   window of an evaluation. */
 #include "eval/document_set.h"
 
 #include <stdlib.h>

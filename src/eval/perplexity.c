@@ -1,5 +1,5 @@
-/* Perplexity of a text: tokens into windows, windows through the scorer, sums into perplexities per token, word and
- * byte. */
+/* Computes the perplexity of a text: cuts its tokens into windows, scores them, and turns the sums of losses into
+ * perplexities per token, word and byte. */
 #include "eval/perplexity.h"
 
 #include <math.h>
@@ -28,7 +28,8 @@ int64_t ch_count_words(const char *text, size_t size) {
 
 /* --- sums ---------------------------------------------------------------------------------------------------- */
 
-/* Scores all windows; *nll is the sum in their order, whatever order they ran in. */
+/* Scores all windows. *nll becomes the sum of their losses, added in the order of `windows`, so that it does not depend
+ * on the order in which they ran. */
 static ch_status score_all(ch_scorer *scorer, const ch_windows *windows, const ch_evaluate_settings *settings,
                            double *nll, ch_error *error) {
   double *parts = malloc((size_t)windows->count * sizeof *parts + 1);
@@ -109,7 +110,7 @@ done:
 
 /* --- documents ----------------------------------------------------------------------------------------------- */
 
-/* All documents' tokens, each document after its prefix: document i is [start[i], start[i + 1]). */
+/* The tokens of all documents, each with its prefix: ids start[i] ... start[i + 1] - 1 are document i. */
 typedef struct document_tokens {
   ch_ids ids;
   size_t *start; /* [count + 1] */

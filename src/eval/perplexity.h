@@ -13,30 +13,32 @@ typedef struct ch_document {
   size_t size;
 } ch_document;
 
-/* All documents as one sequence of tokens, the end token between two of them, as training concatenates them; a
-   beginning-of-text token precedes it if the tokenizer adds one by default. */
+/* The perplexity per token of all documents as one sequence. The end token separates two documents, as in training. The
+   first document has the tokens that the tokenizer puts around a text by default, such as a beginning-of-text token. */
 typedef struct ch_token_perplexity {
   int64_t tokens;    /* predicted tokens: all but the first of the sequence */
   double nll, loss;  /* sum and mean of -log p(token) */
   double perplexity; /* exp(loss) */
 } ch_token_perplexity;
 
-/* Every document separately, as lm-evaluation-harness counts: after one token of context (the beginning-of-text token,
-   else the end token) each token is predicted once from at most `window` tokens. */
+/* The perplexities per word and byte of documents that are scored separately, as in lm-evaluation-harness. After one
+   token of context (the beginning-of-text token, else the end token), each token is predicted once from at most
+   `window` tokens. */
 typedef struct ch_document_perplexity {
   int64_t documents, tokens, words, bytes;
-  double nll;
+  double nll;                              /* sum of -log p(token) */
   double word_perplexity, byte_perplexity; /* exp(nll / words), exp(nll / bytes) */
   double bits_per_byte;                    /* nll / bytes / log 2 */
 } ch_document_perplexity;
 
-/* Appends the tokens of documents [count] as one sequence: the tokens that the tokenizer puts before a text, and
- * end_token between two documents unless it is -1. Stops after `most` tokens, unless that is 0. */
+/* Appends the tokens of documents [count] as one sequence: the first document with the tokens that the tokenizer puts
+ * around a text by default, the others without them, and end_token between two documents unless it is -1. Stops after
+ * `most` tokens; 0: no limit. */
 ch_status ch_encode_joined(const ch_tokenizer *tokenizer, const ch_document *documents, int64_t count,
                            int32_t end_token, int64_t most, ch_ids *ids, ch_error *error);
 
-/* Measures the perplexity of tokens. documents [count] are in the order of the text; end_token: -1 = nothing
- * between them. Of the settings, it uses window, stride (neither is 0 here), limit, ranks, progress and user.
+/* Measures the perplexity of tokens. documents [count] are in the order of the text. If end_token is -1,
+ * nothing separates them. Of the settings, it uses window, stride (neither is 0 here), limit, ranks, progress and user.
  * Errors: CH_ERROR_ARGUMENT for fewer than two tokens, a window below 2, or a stride outside 1 ... window - 1. */
 ch_status ch_token_perplexity_of(ch_scorer *scorer, const ch_tokenizer *tokenizer,
                                  const ch_document *documents, int64_t count, int32_t end_token,

@@ -1,4 +1,5 @@
-/* Windows sorted by length, cut into batches of one padded length, each through one planned pass. */
+/* Scores windows: sorts them by length, cuts them into batches of one padded length, and runs each batch in one planned
+ * pass. */
 #include "eval/score.h"
 
 #include <math.h>
@@ -123,7 +124,8 @@ static ch_status take_shape(ch_scorer *scorer, int64_t sequences, int64_t length
 
 /* --- batches ------------------------------------------------------------------------------------------------- */
 
-/* Fills a row and pads it. No token of the window sees the padding, and none of the padding is predicted. */
+/* Fills a row with the inputs and targets of a window, and pads it. Tokens of the window do not attend to the padding,
+ * and the padding has no targets. */
 static void fill_row(const ch_score_window *window, int64_t rows, int32_t *tokens, int32_t *targets) {
   int64_t inputs = window->length - 1;
   memcpy(tokens, window->tokens, (size_t)inputs * sizeof *tokens);
@@ -151,7 +153,8 @@ static ch_status scoring_interrupted(const score_job *s, int64_t done, ch_error 
                  (long long)done, (long long)s->total);
 }
 
-/* Reports progress over all ranks. Each does about the same amount of work. */
+/* Reports progress over all ranks. It follows from this rank's, because each rank does about the same amount of
+ * work. */
 static ch_status report_scored(score_job *s, int64_t done, ch_error *error) {
   done *= ch_rank_count(s->shared.ranks);
   if (done > s->total) done = s->total;
@@ -159,7 +162,8 @@ static ch_status report_scored(score_job *s, int64_t done, ch_error *error) {
   return goes_on && !ch_shared_stops(&s->shared) ? CH_OK : scoring_interrupted(s, done, error);
 }
 
-/* Reports progress within a batch: a large model needs minutes for one, and attention alone does in a long window. */
+/* The progress within a batch. It is reported because a large model needs minutes for a batch, and in a long window
+ * attention alone does. */
 typedef struct batch_progress {
   score_job *s;
   int64_t tokens; /* predictions of the batch */

@@ -30,8 +30,8 @@ void ch_scorer_share(ch_scorer *scorer, ch_rank_group *ranks);
 /* Returns a hash of windows, by which ranks check that their windows are equal. */
 uint64_t ch_windows_hash(const ch_score_window *windows, int64_t count);
 /* Scores windows: nll[i] is the sum of -log p over the predicted tokens of window i. Windows of similar
- * length run together, padded. `progress`, which may be NULL, is called between passes with the predictions
- * done and in total; false stops with CH_ERROR_INTERRUPTED. Errors: CH_ERROR_ARGUMENT for an id outside the
+ * length run together, padded. `progress`, which may be NULL, is called during and after passes with the
+ * predictions done and in total; false stops with CH_ERROR_INTERRUPTED. Errors: CH_ERROR_ARGUMENT for an id outside the
  * vocabulary, CH_ERROR_NUMERIC when a loss is not finite. */
 ch_status ch_scorer_run(ch_scorer *scorer, const ch_score_window *windows, int64_t count, double *nll,
                         ch_progress progress, void *user, ch_error *error);

@@ -1,5 +1,5 @@
-/* Groups sorted by length; for a batch of groups the shared beginnings in one pass, then their first continuations,
- * their second ones, and so on, each after the beginning that the cache holds. */
+/* Scores groups of windows, sorted by length. For a batch of groups, one pass computes the shared beginnings. Further
+ * passes compute one continuation of each group, after the beginning that the cache holds. */
 #include "eval/score_groups.h"
 
 #include <math.h>
@@ -11,14 +11,14 @@
 #include "ranks/shared.h"
 
 enum {
-  PASSES = 24,          /* cached plans */
-  PASS_ROWS = 2048,     /* tokens of a pass */
-  MOST_SEQUENCES = 256, /* groups of a batch */
-  BEGINNING_STEP = 8,   /* lengths are padded to multiples of the two steps, so that few shapes are planned */
-  CONTINUATION_STEP = 4,
-  PREFIX_CHUNK = 512, /* tokens per pass over a prefix of many groups */
-  LEAST_PREFIX = 32,  /* tokens that neighbouring groups must share for a separate pass over the prefix */
-  LEAST_RUN = 4       /* groups that must share a prefix for a separate pass over it */
+  PASSES = 24,           /* cached plans */
+  PASS_ROWS = 2048,      /* tokens of a pass */
+  MOST_SEQUENCES = 256,  /* groups of a batch */
+  BEGINNING_STEP = 8,    /* multiple to which beginnings are padded, so that few shapes are planned */
+  CONTINUATION_STEP = 4, /* multiple to which continuations are padded, so that few shapes are planned */
+  PREFIX_CHUNK = 512,    /* tokens per pass over a prefix of many groups */
+  LEAST_PREFIX = 32,     /* tokens that neighbouring groups must share for a separate pass over the prefix */
+  LEAST_RUN = 4          /* groups that must share a prefix for a separate pass over it */
 };
 static const int64_t most_cache_bytes = (int64_t)1 << 29;
 
@@ -26,7 +26,7 @@ static const int64_t most_cache_bytes = (int64_t)1 << 29;
 typedef struct group {
   int64_t first, count; /* first window, and number of windows */
   int64_t shared;       /* tokens at the beginning of all windows, before anything is predicted */
-  int64_t longest;      /* most inputs of a window after the shared ones */
+  int64_t longest;      /* largest number of inputs of a window after the shared ones */
 } group;
 
 typedef struct group_scorer {
@@ -46,7 +46,7 @@ typedef struct group_scorer {
   ch_progress progress;                /* progress callback, or NULL */
   void *user;
   int64_t done, total; /* tokens done by this rank, and of all windows */
-  /* tokens that went through the model: in own batches; in prefixes, counted once */
+  /* tokens that went through the model: in this rank's batches; in prefixes, counted once for all ranks */
   int64_t computed, computed_by_all;
   bool cache_goes_back;  /* true if the cache can be cut back to the end of a beginning */
   ch_shared_work shared; /* division of batches over ranks */
@@ -95,7 +95,8 @@ static ch_status groups_interrupted(const group_scorer *s, ch_error *error) {
                  (long long)s->total);
 }
 
-/* Reports progress over all ranks. Each does about the same amount of work. */
+/* Reports progress over all ranks. It follows from this rank's, because each rank does about the same amount of
+ * work. */
 static ch_status report_groups(group_scorer *s, ch_error *error) {
   int64_t done = least(s->done * ch_rank_count(s->shared.ranks), s->total);
   bool goes_on = !s->progress || s->progress(done, s->total, s->user);
@@ -113,7 +114,8 @@ static bool stops(void *context) {
   return report_groups(context, NULL) != CH_OK;
 }
 
-/* Runs the tokens after those in the cache; scores [sequences, length, 2]. */
+/* Runs the tokens after those in the cache. *scores becomes [sequences, length, 2]: the loss of each target, and its
+ * rank among the logits, from 0. */
 static ch_status run_pass(group_scorer *s, int64_t sequences, int64_t length, const float **scores,
                           ch_error *error) {
   ch_runner *runner;
@@ -229,7 +231,8 @@ static ch_status run_continuations(group_scorer *s, group *const *batch, int64_t
   return report_groups(s, error);
 }
 
-/* Returns the window at `place` of a group whose windows are sorted by length, the longest first. */
+/* Returns the index of the window that is at `place` when the group's windows are sorted by length, the longest
+ * first. */
 static int64_t by_length(const group_scorer *s, const group *g, int64_t place) {
   for (int64_t i = 0; i < g->count; i++) {
     int64_t length = s->windows[g->first + i].length, before = 0;
@@ -242,7 +245,7 @@ static int64_t by_length(const group_scorer *s, const group *g, int64_t place) {
   return g->first;
 }
 
-/* Runs a batch. Its groups are sorted by their number of continuations, the most first. */
+/* Runs a batch. Its groups are sorted by their number of continuations, the largest number first. */
 static ch_status run_batch(group_scorer *s, group *const *batch, int64_t count, ch_error *error) {
   CH_TRY(run_beginnings(s, batch, count, error));
   for (int64_t place = 0; place < batch[0]->count; place++) {

@@ -12,7 +12,7 @@ typedef struct ch_continuation_score {
 /* Scores windows [starts[groups]] in groups: group g is windows starts[g] ... starts[g + 1] - 1. The common beginning
  * of a group runs once. Neighbouring groups that begin alike (examples before every question) share their beginning
  * too. Groups of similar length run together. *computed (or NULL) receives the number of tokens that went through the
- * model, without padding. All of several ranks (NULL: this process alone) call it with the same windows; each runs
+ * model, without padding. All ranks of `ranks` (NULL: this process alone) must call it with the same windows. Each runs
  * some of the batches, and all receive all scores. Errors: as ch_scorer_run. */
 ch_status ch_score_groups(const ch_model *model, ch_rank_group *ranks, const ch_score_window *windows,
                           const int64_t *starts, int64_t groups, ch_continuation_score *scores,

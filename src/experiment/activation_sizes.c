@@ -10,7 +10,7 @@
 #include "graph/ops.h"
 #include "model/runner.h"
 
-/* The most tokens whose scores are computed, all of the first sequence: the number of scores grows with the square. */
+/* The maximum number of tokens whose scores are computed, all of the first sequence. Scores grow with its square. */
 enum { MOST_SCORED = 256 };
 
 typedef enum part { PART_VALUE, PART_INPUT, PART_SCORES } part;
@@ -22,7 +22,7 @@ typedef struct observed_node {
   float *first; /* [count] values of the first pass; NULL before it */
 } observed_node;
 
-/* The most activations at one node: attention has two, its scores and its output. */
+/* The maximum number of activations at one node. Attention has two, its scores and its output. */
 enum { MOST_OF_NODE = 2 };
 
 struct ch_activations {

@@ -17,11 +17,11 @@ typedef struct ch_activation {
   double change;  /* root mean square of the change since the first pass; the mean over layers */
 } ch_activation;
 
-/* Passes of one text through the weights of one model. */
+/* Passes of one text through one model, whose weights may change between passes. */
 typedef struct ch_activations ch_activations;
 
-/* Creates the measurement. `params` and tokens [sequences, length] must outlive it. The model must be one of text whose
- * norms precede attention and FFN. Release with ch_activations_free. */
+/* Creates the measurement. `params` and tokens [sequences, length] must outlive it. The model must be a text model
+ * whose norms precede attention and FFN. Release with ch_activations_free. */
 ch_status ch_activations_create(const ch_config *config, const ch_params *params, const int32_t *tokens,
                                 int64_t sequences, int64_t length, ch_activations **activations,
                                 ch_error *error);

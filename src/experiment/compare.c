@@ -168,7 +168,7 @@ static ch_status check_complete(const comparison_job *c, ch_error *error) {
   for (int i = 0; i < comparison->planned; i++) {
     if (c->runs[i].done) continue;
     missing++;
-    /* "mha, gqa (seed 2)" */
+    /* Writes a list such as "mha, gqa (seed 2)". */
     ch_text_printf(&names, "%s%s", names.size ? ", " : "", c->setup->plan.models[c->runs[i].model].name);
     if (c->setup->settings.training.seeds > 1)
       ch_text_printf(&names, " (seed %llu)", (unsigned long long)c->runs[i].seed);
@@ -184,7 +184,8 @@ static ch_status check_complete(const comparison_job *c, ch_error *error) {
   return status;
 }
 
-/* Finishes the runs from number `first` on: those of earlier calls are read, the others are trained. */
+/* Finishes the runs from number `first` on. Runs that an earlier call trained are read; the others are trained or, with
+ * {collect}, an error. */
 static ch_status make_runs(comparison_job *c, int first, ch_error *error) {
   const ch_comparison *comparison = c->setup->comparison;
   int count = 0, *list = calloc((size_t)comparison->planned + 1, sizeof *list);
@@ -248,7 +249,7 @@ static ch_status tune_models(comparison_job *c, ch_error *error) {
 
 /* --- seeds until the risk is small ------------------------------------------------------------------------------ */
 
-/* A round that trains one more seed of the models for which that lowers the risk most. */
+/* A round that trains one more seed of the models for which a second of training lowers the risk most. */
 typedef struct seed_round {
   bool needs[CH_COMPARE_MOST]; /* [plan.count] true if the model gets another seed */
   int count;                   /* number of models that get another seed */
@@ -284,7 +285,8 @@ static ch_status plan_round(const ch_compare_setup *setup, int seeds, seed_round
   return status;
 }
 
-/* Adds one seed after another until the risk is small enough or the budget too small for the next one. */
+/* Adds one seed after another until the risk is small enough, no further seed helps, the budget is too small for the
+ * next round, a run failed, or the maximum number of seeds is reached. */
 static ch_status decide(comparison_job *c, ch_error *error) {
   const ch_compare_settings *s = &c->setup->settings;
   for (int seed = (int)s->training.seeds; seed < CH_COMPARE_MOST_SEEDS && c->failures.count == 0; seed++) {
@@ -317,7 +319,7 @@ static ch_status comparison_interrupted(const ch_compare_setup *setup, ch_error 
       setup->comparison->count, setup->comparison->planned, setup->settings.report.out);
 }
 
-/* Allocates the most runs that are possible, and plans those of the requested seeds. */
+/* Allocates the maximum number of runs, and plans the runs of the requested seeds. */
 static ch_status plan_runs(comparison_job *c, ch_error *error) {
   ch_compare_setup *setup = c->setup;
   const ch_compare_settings *s = &setup->settings;
@@ -345,7 +347,7 @@ static ch_status compare_all(comparison_job *c, ch_error *error) {
   CH_TRY(plan_runs(c, error));
   comparison->open = until_decided;
   if (setup->settings.rates.tune) CH_TRY(tune_models(c, error));
-  /* Trains seed by seed, so that the comparison is complete after the first seed. */
+  /* Runs are trained seed by seed, so that all models can be compared after the first seed. */
   CH_TRY(make_runs(c, 0, error));
   if (until_decided) CH_TRY(decide(c, error));
   if (comparison->open) {

@@ -24,7 +24,7 @@ ch_status ch_coordinates_make(const ch_coordinate_settings *settings, ch_coordin
  * and above 0; NaN if fewer than two are. */
 double ch_coordinate_slope(const int64_t *widths, const double *sizes, int count);
 
-/* Returns the contents of results.json; the caller's (json_decref), NULL when out of memory. */
+/* Returns the contents of results.json, or NULL when out of memory. The caller releases them with json_decref. */
 json_t *ch_coordinates_to_json(const ch_coordinates *coordinates);
 
 #endif

@@ -73,7 +73,7 @@ static json_t *lines_to_json(ch_text *text) {
 void ch_scaling_law_warnings(const ch_scaling_law *law, ch_text *text) {
   if (law->systematic > 0)
     ch_text_printf(text,
-                   "The law does not fit: %.3g of the losses' deviations from it is systematic, not noise. "
+                   "The law does not fit: systematic deviations from it are %.3g nats. "
                    "Intervals and predictions are too narrow.\n",
                    law->systematic);
   else if (law->correlation > 0.9)

@@ -1,4 +1,4 @@
-/* The curves of a file with their laws and spikes. */
+/* Fits laws to the loss curves or to the models in a file. */
 #ifndef CH_EXPERIMENT_FIT_H
 #define CH_EXPERIMENT_FIT_H
 
@@ -18,7 +18,7 @@ struct ch_fits {
 /* Reads the curves in the file at `path` and fits a law to each. Release the arena of *fits, also on failure. */
 ch_status ch_fit_curves(const char *path, const ch_fit_settings *settings, ch_fits *fits, ch_error *error);
 
-/* Returns the object of `crosshead fit --json`. The caller's (json_decref); NULL when out of memory. */
+/* Returns the object of `crosshead fit --json`, or NULL when out of memory. The caller releases it with json_decref. */
 json_t *ch_fits_to_json(const ch_fits *fits);
 
 /* Adds warnings about a fitted law, one sentence per line: the law does not fit, or a value is not bounded. */
@@ -31,8 +31,8 @@ const char *const *ch_size_law_names(ch_size_form form);
 /* Reads the models in the file at `path` and fits the law of size and tokens. */
 ch_status ch_fit_models(const char *path, const ch_fit_settings *settings, ch_size_law *law, ch_error *error);
 
-/* Returns the object of `crosshead fit --law size --json`. The caller's (json_decref); NULL when out of
- * memory. */
+/* Returns the object of `crosshead fit --law size --json`, or NULL when out of memory. The caller releases it with
+ * json_decref. */
 json_t *ch_size_law_to_json(const char *file, const ch_size_law *law);
 
 #endif

@@ -86,7 +86,7 @@ static ch_status count_left(ch_compare_setup *setup, const ch_planned_model *pla
   if (!model->name) return ch_no_memory(error);
   CH_TRY(count_runs(setup, planned, t, share_of, model, &l->steps, error));
   l->runs = model->runs - model->finished;
-  /* If no run has finished, as many tuning runs as there may be are added. */
+  /* If no run has finished, the maximum number of tuning runs is added. */
   if (setup->settings.rates.tune && model->runs > 0 && model->finished == 0) {
     l->steps += setup->settings.rates.tune * t->steps;
     l->runs += setup->settings.rates.tune;

@@ -13,11 +13,11 @@ struct ch_compare_forecast {
   int count;
   ch_mechanism_forecast total;
   bool images;
-  bool tunes;           /* learning rates are tuned; time and disk include the most rates that may be tried */
-  bool open;            /* seeds may be added until there is a verdict; they are not included */
-  int part, parts;      /* part whose runs are counted, and number of parts; parts 0: all runs */
+  bool tunes;      /* true if learning rates are tuned; time and disk include the maximum number of rates */
+  bool open;       /* true if seeds may be added until there is a verdict; they are not included */
+  int part, parts; /* part whose runs are counted, and number of parts; parts 0: all runs */
   const char *untimed;  /* reason why time and memory are unknown: PyTorch could not time steps; or NULL */
-  bool pytorch;         /* PyTorch trains, not the native engine */
+  bool pytorch;         /* true if PyTorch trains, not the native engine */
   double machine_bytes; /* memory of the machine; 0: not known */
   ch_arena arena;
 };
@@ -26,7 +26,7 @@ struct ch_compare_forecast {
  * forecast->arena, also on failure. Errors: those of the settings, the text and the models; CH_ERROR_INTERRUPTED. */
 ch_status ch_forecast_make(const ch_compare_settings *settings, ch_compare_forecast *forecast,
                            ch_error *error);
-/* Returns the forecast as JSON. The caller's (json_decref); NULL when out of memory. */
+/* Returns the forecast as JSON, or NULL when out of memory. The caller releases it with json_decref. */
 json_t *ch_forecast_to_json(const ch_compare_forecast *forecast);
 
 #endif

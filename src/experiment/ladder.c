@@ -242,7 +242,8 @@ static ch_status check_names(const char *mechanisms, ch_error *error) {
   return status;
 }
 
-/* Checks before training that models of all sizes can be configured. Nothing is written. */
+/* Checks before training that models of all sizes can be configured. Nothing is written. With CH_MATCH_TIME it checks
+ * nothing, because planning would time training steps. */
 static ch_status check_sizes(const ch_compare_settings *settings, int64_t base, const int64_t *sizes,
                              int rungs, ch_error *error) {
   for (int i = 0; i < rungs && settings->lineup.match != CH_MATCH_TIME; i++) {

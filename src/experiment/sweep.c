@@ -165,8 +165,9 @@ typedef struct worker {
   planned_run *run;
   ch_stability_watch watch;
   ch_step_times times;
-  bool hopeless, began; /* the run cannot recover and is ended early; its training has started */
-  ch_status failed;     /* status of the callbacks between two steps */
+  /* true if the run cannot recover and is ended early; true if its training has started */
+  bool hopeless, began;
+  ch_status failed; /* status of the callbacks between two steps */
   ch_error error;
 } worker;
 
@@ -304,7 +305,7 @@ static ch_status write_results(pool *p, ch_error *error) {
 /* Records a finished run. While worker threads run, the caller holds the lock. */
 static ch_status finished(pool *p, planned_run *run, bool earlier, ch_error *error) {
   run->done = true;
-  run->swept.verdict = run->swept.stability.verdict; /* until all runs are judged */
+  run->swept.verdict = run->swept.stability.verdict; /* ch_sweep_judge may change it later */
   send_sweep_event(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_RUN, .as.run = {&run->swept, earlier}});
   return earlier ? CH_OK : write_results(p, error);
 }
@@ -441,7 +442,7 @@ static planned_run *run_of(pool *p, const ch_assignment *piece) {
 
 static ch_status make_piece(void *context, const ch_assignment *piece, bool *began, ch_error *error) {
   worker *w = context;
-  ch_status status = make_run(w, run_of(w->pool, piece), error); /* run_of: all ranks have the same plan */
+  ch_status status = make_run(w, run_of(w->pool, piece), error); /* all ranks have the same plan */
   *began = w->began;
   return status;
 }

@@ -66,7 +66,7 @@ static void mxfp4(const unsigned char *b, float *y) {
 
 /* --- superblocks of 256, whose groups have small scales ------------------------------------------------- */
 
-/* Decodes 16 groups of 16: scales and minima of 4 bits, values of 2. */
+/* Decodes 16 groups of 16 values of 2 bits. Scales and minima have 4 bits. */
 static void q2_k(const unsigned char *b, float *y) {
   const unsigned char *scales = b, *q = b + 16;
   float d = half(b + 80), least = half(b + 82);

@@ -34,7 +34,7 @@ typedef struct ch_block_format {
   int64_t values; /* values per block */
   size_t bytes;   /* bytes per block */
   ch_dtype dtype; /* dtype of tensors that inference reads in place; CH_U8: blocks must be decoded */
-  /* decodes a block; NULL if inference reads the blocks in place */
+  /* function that decodes a block; NULL if inference reads the blocks in place */
   void (*decode)(const unsigned char *block, float *values);
 } ch_block_format;
 

@@ -1,4 +1,5 @@
-/* A model directory as a source: every tensor in its stored type, without tensors that only training needs. */
+/* Opens a model directory as a source. Tensors have their stored types, and tensors that only training needs are left
+ * out. */
 #include <string.h>
 
 #include "compress/absorb.h"

@@ -1,4 +1,4 @@
-/* A Crosshead model with the tensors of its family: other names, several matrices in one tensor, transposed
+/* Converts a Crosshead model to the tensors of its family: other names, several matrices in one tensor, transposed
    matrices, norm weights as differences from 1. */
 #include <stdio.h>
 #include <stdlib.h>

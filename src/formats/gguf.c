@@ -1,5 +1,5 @@
-/* GGUF: magic, version, counts, key-value pairs, tensor descriptions, then the data on multiples of the
-   alignment. */
+/* Reads GGUF files. A file has a magic number, version, counts, key-value pairs and tensor descriptions, then the data
+   of the tensors at multiples of the alignment. */
 #include "formats/gguf.h"
 
 #include <inttypes.h>
@@ -253,7 +253,7 @@ static ch_status place_tensors(reader *r, const uint64_t *offsets, uint64_t alig
     ch_gguf_tensor *tensor = &r->file->tensors[i];
     ch_json_quote(tensor->name, quoted, sizeof quoted);
     if (offsets[i] % alignment != 0)
-      return bad(r, "tensor %s begins at %" PRIu64 ", which is no multiple of the alignment, %" PRIu64,
+      return bad(r, "tensor %s begins at %" PRIu64 ", which is not a multiple of the alignment, %" PRIu64,
                  quoted, offsets[i], alignment);
     if (offsets[i] > room || tensor->bytes > room - offsets[i])
       return bad(r,

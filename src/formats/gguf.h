@@ -34,7 +34,7 @@ typedef struct ch_gguf_value {
   char *key;
   ch_gguf_type type; /* type of the value, or of a list's elements */
   bool list;
-  uint64_t count; /* number of elements; 1 if the value is no list */
+  uint64_t count; /* number of elements; 1 if the value is not a list */
   const unsigned char *data;
 } ch_gguf_value;
 
@@ -65,7 +65,7 @@ typedef struct ch_gguf {
    after a failure. */
 ch_status ch_gguf_open(const char *path, ch_gguf *file, ch_error *error);
 /* Opens a model that may be split over several files; `path` is the first. The others are found by their
-   names, NAME-00002-of-00003.gguf. Each must exist and be the part in its name. */
+   names, NAME-00002-of-00003.gguf. Each must exist and be the part that its name gives. */
 ch_status ch_gguf_open_parts(const char *path, ch_gguf *file, ch_error *error);
 /* Parses a file in memory. `data` must outlive `file`. `where` is for messages. */
 ch_status ch_gguf_parse(const void *data, size_t size, const char *where, ch_gguf *file, ch_error *error);
@@ -78,11 +78,11 @@ const ch_gguf_value *ch_gguf_find(const ch_gguf *file, const char *key);
 const ch_gguf_tensor *ch_gguf_find_tensor(const ch_gguf *file, const char *name);
 /* Returns true if a string of the file is `word`. */
 bool ch_gguf_is(ch_gguf_string text, const char *word);
-/* For qsort of tensors. */
+/* Compares two ch_gguf_tensor by name, for qsort and bsearch. */
 int ch_gguf_by_name(const void *a, const void *b);
 
-/* These read a value by its key. If it is absent, the result does not change; that is an error if `required`. A
-   list, or a value of another type, is an error. */
+/* The functions below read the value of a key. If the key is absent, they fail if `required`; otherwise the result does
+   not change. A list, or a value of another type, is an error, but ch_gguf_bool accepts the numbers 0 and 1. */
 ch_status ch_gguf_whole(const ch_gguf *file, const char *key, bool required, int64_t *value, ch_error *error);
 ch_status ch_gguf_number(const ch_gguf *file, const char *key, bool required, double *value, ch_error *error);
 ch_status ch_gguf_bool(const ch_gguf *file, const char *key, bool *value, ch_error *error);
@@ -95,7 +95,7 @@ ch_status ch_gguf_list(const ch_gguf *file, const char *key, ch_gguf_type type, 
 
 /* Returns element i of a list of numbers of any type as a double. */
 double ch_gguf_number_at(const ch_gguf_value *value, uint64_t i);
-/* Reads element i as an integer. Returns false if it is not whole or too large. */
+/* Reads element i of a value or list of integers. Returns false for floats, booleans and numbers beyond 2^53. */
 bool ch_gguf_whole_at(const ch_gguf_value *value, uint64_t i, int64_t *whole);
 /* Returns the string at *at, and moves *at past it. */
 ch_gguf_string ch_gguf_next_string(const unsigned char **at);

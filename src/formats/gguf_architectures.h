@@ -10,23 +10,23 @@ typedef enum ch_gguf_tie { CH_GGUF_TIED_OR_NOT, CH_GGUF_TIED, CH_GGUF_UNTIED } c
 
 typedef struct ch_gguf_architecture {
   const char *family, *name;
-  bool turned;        /* rows of queries and keys have their rotary pairs as neighbours */
-  bool experts;       /* every layer has experts */
-  bool experts_alone; /* the width of experts is feed_forward_length */
-  bool joins_qkv;     /* queries, keys and values are one tensor */
-  bool joins_up;      /* gate and up projection are one tensor */
-  bool norm_after;    /* the norm before the feed-forward network is named post_attention_norm */
-  bool windows;       /* supports "attention.sliding_window" */
-  bool multipliers;   /* writes Granite's four multipliers */
-  bool parallel;      /* writes "use_parallel_residual" */
-  bool square;        /* num_attention_heads x head_dim must equal hidden_size */
-  bool query_biases;  /* allows attention_bias */
-  bool output_biases; /* allows attention_output_bias */
-  bool mlp_biases;    /* allows mlp_bias */
-  bool untruncated;   /* YaRN's "truncate" must be false; else true */
+  bool turned;        /* true if the rows of queries and keys have their rotary pairs as neighbours */
+  bool experts;       /* true if every layer has experts */
+  bool experts_alone; /* true if the width of experts is feed_forward_length */
+  bool joins_qkv;     /* true if queries, keys and values are one tensor */
+  bool joins_up;      /* true if the gate and up projections are one tensor */
+  bool norm_after;    /* true if the norm before the feed-forward network is named post_attention_norm */
+  bool windows;       /* true if "attention.sliding_window" is supported */
+  bool multipliers;   /* true if Granite's four multipliers are written */
+  bool parallel;      /* true if "use_parallel_residual" is written */
+  bool square;        /* true if num_attention_heads x head_dim must equal hidden_size */
+  bool query_biases;  /* true if attention_bias is allowed */
+  bool output_biases; /* true if attention_output_bias is allowed */
+  bool mlp_biases;    /* true if mlp_bias is allowed */
+  bool untruncated;   /* true if YaRN's "truncate" must be false; otherwise it must be true */
   ch_gguf_tie tie;    /* required tie of embedding and head */
   /* number of layers of the Gemma model that scales scores by hidden_size / num_attention_heads; other sizes
-     scale by head_dim. 0: no Gemma */
+     scale by head_dim. 0: not a Gemma model */
   int64_t widest_layers;
 } ch_gguf_architecture;
 

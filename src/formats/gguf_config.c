@@ -10,7 +10,7 @@
 #include "config_file/config_json.h"
 #include "config_file/qwen3_moe.h"
 
-/* The architectures that are read, each with its Hugging Face family. */
+/* The architectures that this file reads, each with its Hugging Face family. gguf_families.c reads the others. */
 static const struct architecture {
   const char *name, *family;
   bool turned, latent, experts;

@@ -5,7 +5,7 @@
 #include "config/config.h"
 #include "formats/gguf.h"
 
-/* Reads the configuration. Sizes that the metadata lack are read from the shapes of tensors. */
+/* Reads the configuration. The vocabulary size, biases and tied embeddings follow from the tensors. */
 ch_status ch_gguf_read_config(const ch_gguf *file, ch_config *config, ch_error *error);
 /* Returns true if the architecture stores query and key rows with rotary pairs as neighbours, where Hugging
    Face's are half a head apart. */

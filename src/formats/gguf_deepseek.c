@@ -1,4 +1,4 @@
-/* Architecture deepseek2: latent attention and experts. The scoring of experts decides between DeepSeek-V2 and
+/* Reads architecture deepseek2: latent attention and experts. The scoring of experts decides between DeepSeek-V2 and
    V3. */
 #include <stdio.h>
 

@@ -279,7 +279,7 @@ static const struct joint {
 } joints[] = {{{".self_attn.q_proj.", ".self_attn.k_proj.", ".self_attn.v_proj."}, "attn_qkv", true},
               {{".mlp.gate_proj.", ".mlp.up_proj."}, "ffn_up", false}};
 
-/* Returns the tensor of this architecture that `name` is a part of, or NULL. *place: its position there. */
+/* Returns the tensor of this architecture that `name` is a part of, or NULL. *place becomes the index of the part. */
 static const struct joint *joint_of(const gguf_output *w, const char *name, int *place) {
   for (int j = 0; j < 2; j++)
     for (*place = 0; *place < 3 && joints[j].parts[*place]; ++*place)

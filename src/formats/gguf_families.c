@@ -1,5 +1,5 @@
-/* GGUF's architectures of adopted families (config_file/adopted.h). Their metadata are converted to the
- * config.json of the family, which the family's row of the table then reads. */
+/* Reads GGUF's architectures of adopted families (config_file/adopted.h). It converts their metadata to the config.json
+ * of the family, which the family's row of the table then reads. */
 #include "formats/gguf_families.h"
 
 #include <math.h>

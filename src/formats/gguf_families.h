@@ -4,7 +4,7 @@
 
 #include "formats/gguf_metadata.h"
 
-/* Returns the architecture's name as a constant, or NULL if it is none of these. *turned: the result of
+/* Returns the architecture's name as a constant, or NULL if it is not supported. *turned: the result of
    ch_gguf_turns_rows. */
 const char *ch_gguf_family_named(const char *name, size_t size, bool *turned);
 /* Reads the configuration from the metadata of one of these architectures. */

@@ -16,15 +16,15 @@ typedef struct ch_metadata {
 
 /* Returns the whole key of a name, valid until the next call. */
 const char *ch_metadata_key(ch_metadata *m, const char *name);
-/* These read values like the functions ch_gguf_. Numbers get the fewest digits that give the stored F32: 1e-06
-   for 9.99999997e-07. */
+/* These functions read values like ch_gguf_whole and ch_gguf_number. Numbers get the fewest digits that give the stored
+   F32: 1e-06 for 9.99999997e-07. */
 ch_status ch_metadata_whole(ch_metadata *m, const char *name, bool required, int64_t *value);
 ch_status ch_metadata_number(ch_metadata *m, const char *name, bool required, double *value);
 /* Returns the number with the fewest digits that rounds to the same F32. */
 double ch_metadata_tidy(double value);
-/* Reads a number, or a list with one number for all layers. */
+/* Reads a number, or a list of numbers, one per layer, which must be equal. */
 ch_status ch_metadata_of_layers(ch_metadata *m, const char *name, bool required, int64_t *value);
-/* Reads "rope.scaling.": linear and YaRN. */
+/* Reads the keys "rope.scaling.*" of linear scaling and YaRN. */
 ch_status ch_metadata_scaling(ch_metadata *m, ch_rope_scaling *scaling);
 
 /* gguf_deepseek.c: reads the keys of architecture deepseek2 that others do not have. */

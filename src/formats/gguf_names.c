@@ -12,7 +12,8 @@ static const struct {
                {"model.norm.bias", "output_norm.bias"},
                {"lm_head.weight", "output.weight"}};
 
-/* Names of norms in layers with norms at other places. This table comes before `inside`. */
+/* Names of norms in layers whose norms are after the branches, or both before and after them. In such layers, this
+ * table is searched before `inside`. */
 static const struct {
   const char *ours, *gguf;
 } norms[] = {{"post_attention_layernorm", "post_attention_norm"},

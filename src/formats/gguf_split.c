@@ -1,4 +1,5 @@
-/* Models that are split over several GGUF files. The first file has the metadata, every file has tensors. */
+/* Opens models that are split over several GGUF files. The first file has the metadata; the tensors are spread over
+ * all files. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,8 @@ static ch_status read_split(const ch_gguf *file, split *of, ch_error *error) {
                  file->where, of->number, of->count, MOST_PARTS);
 }
 
-/* Reads the numbers at the end of a path, both from 1. Returns false if it has none. */
+/* Reads the part's number, counted from 1, and the number of parts from the end of a path. Returns false if the path
+   does not end in them. */
 static bool parse_name(const char *path, int *number, int *count) {
   size_t length = strlen(path);
   int end = 0;

@@ -1,4 +1,4 @@
-/* llama2.c checkpoints: version 0 without a magic number, version 1 with one, version 2 with weights in groups of
+/* Reads llama2.c checkpoints: version 0 without a magic number, version 1 with one, version 2 with weights in groups of
    8-bit integers. */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -116,7 +116,7 @@ static void make_config(const checkpoint *c, ch_config *config) {
   config->max_position_embeddings = c->length;
   config->rms_norm_eps = 1e-5;
   config->tie_word_embeddings = c->shared;
-  config->bos_token_id = c->vocab > 2 ? 1 : -1; /* llama2.c has only this one */
+  config->bos_token_id = c->vocab > 2 ? 1 : -1; /* the only special token that llama2.c's code uses */
   config->eos_token_id = c->vocab > 2 ? 2 : -1;
 }
 
@@ -156,7 +156,7 @@ static ch_status place_all(checkpoint *c, const ch_source *source, const char *p
                  (uint64_t)c->map.size - at);
 }
 
-/* Decodes the elements of a tensor from `first` on. */
+/* Decodes n elements, from `first` on, of a tensor of `count` elements. */
 static void decode(const checkpoint *c, const struct place *from, int64_t count, int64_t first, int64_t n,
                    float *values) {
   if (!from->grouped) {

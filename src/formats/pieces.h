@@ -6,7 +6,7 @@
 #include "formats/gguf.h"
 #include "text/tokenizer.h"
 
-/* Kind numbers of GGUF files. */
+/* Kinds of tokens, numbered as in "tokenizer.ggml.token_type" of GGUF files. */
 typedef enum ch_piece_kind {
   CH_PIECE_NORMAL = 1,
   CH_PIECE_UNKNOWN = 2,
@@ -34,8 +34,9 @@ typedef struct ch_word_rule {
   const char *const *patterns; /* patterns that cut one after the other, NULL-terminated */
   bool gpt2;                   /* true if GPT-2's pattern cuts after `patterns` */
   bool normalize;              /* true if the text is normalised to NFC first */
-  bool ignore_merges, begins;  /* words that are pieces stay whole; texts get a beginning token by default */
-  bool approximate;            /* true if llama.cpp's pattern differs and cuts some words elsewhere */
+  /* true if words that are pieces stay whole; true if texts get a beginning token */
+  bool ignore_merges, begins;
+  bool approximate; /* true if llama.cpp's pattern differs and cuts some words elsewhere */
 } ch_word_rule;
 
 typedef struct ch_pieces {
@@ -64,13 +65,13 @@ ch_status ch_word_rule_open(const ch_word_rule *rule, ch_tokenizer **tokenizer, 
 ch_status ch_word_rule_like(const ch_tokenizer *tokenizer, bool normalize, const ch_word_rule **rule,
                             ch_error *error);
 
-/* Reads "tokenizer.ggml.*". Texts point into the file. *count is 0 if it has no vocabulary. Release with
+/* Reads "tokenizer.ggml.*". Texts point into the file. pieces->count is 0 if the file has no vocabulary. Release with
    ch_pieces_free, also after a failure. */
 ch_status ch_pieces_from_gguf(const ch_gguf *file, ch_pieces *pieces, ch_error *error);
 /* Reads the vocabulary of a llama2.c tokenizer.bin. */
 ch_status ch_pieces_from_bin(const char *path, ch_pieces *pieces, ch_error *error);
-/* Lists the vocabulary of a tokenizer opened from a tokenizer.json. Ids up to vocab_size that have no piece get
-   names that no text contains. Texts point into the tokenizer. */
+/* Lists the vocabulary of a tokenizer opened from a tokenizer.json. Ids up to vocab_size that have no piece
+   become pieces [PADn] of kind CH_PIECE_UNUSED. Texts point into the tokenizer. */
 ch_status ch_pieces_from_tokenizer(const ch_tokenizer *tokenizer, int64_t vocab_size, ch_pieces *pieces,
                                    ch_error *error);
 /* Sets the pairs of a vocabulary with scores: every way to cut a piece into two pieces, in the order of falling

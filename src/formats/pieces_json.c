@@ -168,7 +168,7 @@ ch_status ch_pieces_put_json(const ch_pieces *pieces, const char *where, ch_text
   put_model(pieces, json);
   put_config(pieces, config);
   if (json->failed || config->failed) return ch_no_memory(error);
-  /* fails for an unreadable vocabulary before anything is written */
+  /* Reads the text back, so that an unreadable vocabulary fails before anything is written. */
   ch_tokenizer *tokenizer;
   CH_TRY(ch_tokenizer_from_json(json->data, json->size, where, &tokenizer, error));
   ch_tokenizer_free(tokenizer);

@@ -1,5 +1,4 @@
-/* Extracts the vocabulary of an open tokenizer, for writing it in another format. Refuses tokenizers that the
-   format cannot express. */
+/* Extracts the vocabulary of an open tokenizer, to write it as GGUF. Refuses tokenizers that GGUF cannot express. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -194,7 +193,8 @@ static void take_kinds(const ch_tokenizer *tokenizer, ch_pieces *pieces) {
   if (tokenizer->unk >= 0) pieces->items[tokenizer->unk].kind = CH_PIECE_UNKNOWN;
 }
 
-/* Gives names that no text contains to ids without a piece and to unused rows of the embedding. */
+/* Sets the texts of all pieces. Ids without a piece, and unused rows of the embedding, become unused pieces with the
+ * name [PADn]. */
 static ch_status name_gaps(const ch_tokenizer *tokenizer, ch_pieces *pieces, ch_error *error) {
   enum { NAME = 20 };
   int32_t known = ch_tokenizer_vocab_size(tokenizer);

@@ -1,4 +1,4 @@
-/* The PyTorch code of one model, from the parts in formats/pytorch.
+/* Writes the PyTorch code of one model from the parts in formats/pytorch.
  *
  * A part is Python with marks, each on its own line. Lines between `#? NAME` and `#? end` are written for models
  * with that feature, `#? A|B` for models with one of several, `#? !NAME` for models without it. `#< NAME` is

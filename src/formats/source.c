@@ -62,8 +62,8 @@ typedef struct conversion {
   int64_t room;
 } conversion;
 
-/* Fails if a value does not fit the type. The largest F16 is 65504, the largest BF16 3.39e38. Values less than
-   half a step above are rounded down. */
+/* Fails if a value is not finite or does not fit the type. The largest F16 is 65504, the largest BF16 3.39e38. Values
+   less than half a step above are rounded down. */
 static ch_status check_values(const ch_param *param, const float *values, int64_t count, ch_dtype dtype,
                               ch_error *error) {
   float most = 0;
@@ -185,6 +185,6 @@ ch_status ch_source_write(const ch_source *source, const char *directory, const 
   if (taken)
     return ch_fail(error, CH_ERROR_ARGUMENT, "%s already holds a model; give another directory", directory);
   ch_status status = write_all(source, directory, writing, error);
-  if (status != CH_OK && !there) rmdir(directory); /* succeeds only if it is empty */
+  if (status != CH_OK && !there) rmdir(directory); /* succeeds only if the directory is empty */
   return status;
 }

@@ -38,7 +38,7 @@ int64_t ch_halved_row(int64_t row, int64_t size);
 void ch_rows_of(const ch_param *param, int64_t *rows, int64_t *columns);
 /* Declares the parameter table of source->config, and dtypes that are all F32. */
 ch_status ch_source_declare(ch_source *source, const char *where, ch_error *error);
-/* Closes a source. Harmless on one that is all zeros. */
+/* Closes a source. A source of all zeros is allowed. */
 void ch_source_close(ch_source *source);
 
 /* The readers of the formats. They close the source if they fail. vocabulary: true to read the tokenizer too. */
@@ -56,7 +56,7 @@ ch_status ch_source_open(const char *path, const char *tokenizer, ch_source *sou
 
 typedef struct ch_source_writing {
   const ch_dtype *dtype; /* type to write; NULL: each tensor's stored type, F32 if block-quantised */
-  bool keep_blocks;      /* true: block-quantised tensors are copied, whatever `dtype` is */
+  bool keep_blocks;      /* true if block-quantised tensors are copied, whatever `dtype` is */
   /* called regularly; true stops with CH_ERROR_INTERRUPTED. May be NULL */
   bool (*stop)(void *context);
   void (*progress)(void *context, double share); /* called with the share done, 0 to 1; may be NULL */

@@ -1,4 +1,4 @@
-/* Writes config.json for transformers and the files that go with it. */
+/* Writes config.json for transformers, and the PyTorch code of the model. */
 #include "formats/transformers.h"
 
 #include <inttypes.h>

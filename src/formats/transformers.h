@@ -1,6 +1,6 @@
-/* A model directory for transformers: weights, tokenizer, a config.json with "auto_map", and the PyTorch code
- * of exactly this model, so that AutoModelForCausalLM.from_pretrained(DIR,
- * trust_remote_code=True) loads it. */
+/* Writes what transformers needs to load a model directory that has weights and a tokenizer: a config.json with
+ * "auto_map", and the PyTorch code of exactly this model. AutoModelForCausalLM.from_pretrained(DIR,
+ * trust_remote_code=True) then loads it. */
 #ifndef CH_FORMATS_TRANSFORMERS_H
 #define CH_FORMATS_TRANSFORMERS_H
 
@@ -19,9 +19,10 @@ ch_status ch_transformers_check(const ch_config *config, const char *where, ch_e
 ch_status ch_transformers_finish(const ch_source *source, const char *directory, ch_error *error);
 /* Creates the directory and writes the files of ch_transformers_finish into it, without weights. */
 ch_status ch_transformers_write_untrained(const ch_source *source, const char *directory, ch_error *error);
-/* Returns true if a model is exported with PyTorch code: it is of no Hugging Face family. */
+/* Returns true if a model is exported with PyTorch code: a model of images, or one of no Hugging Face family. */
 bool ch_has_pytorch_code(const ch_config *config);
-/* These write the code of such a model and of its configuration. Release it with ch_text_free. */
+/* These functions append the code of such a model, and that of its configuration, to *code. Release it with
+   ch_text_free. */
 void ch_pytorch_code(const ch_config *config, const ch_params *params, ch_text *code);
 void ch_pytorch_configuration(const ch_config *config, const ch_params *params, ch_text *code);
 

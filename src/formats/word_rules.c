@@ -38,8 +38,8 @@
 #define DEEPSEEK3                                                                                            \
   "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| "      \
   "?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-/* Letters with case, as DeepSeek's tokenizer lists them. They are written as numbers, because their normal forms
-   are other letters. */
+/* Letters with case, as DeepSeek's tokenizer lists them. They are written as numbers, because editors that normalise
+   Unicode would replace some of them. */
 #define CASED                                                                                                \
   "A-Za-z\\x{b5}\\x{c0}-\\x{d6}\\x{d8}-\\x{f6}\\x{f8}-\\x{1ba}\\x{1bc}-\\x{1bf}"                             \
   "\\x{1c4}-\\x{293}\\x{295}-\\x{2af}\\x{370}-\\x{373}\\x{376}\\x{377}\\x{37b}-\\x{37d}\\x{37f}"             \

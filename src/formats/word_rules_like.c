@@ -92,7 +92,7 @@ static ch_status try_random(trial *t) {
   return CH_OK;
 }
 
-/* Tries every character of the first three planes, among letters, digits and spaces. */
+/* Tries every character below U+32000 among letters, digits and spaces. */
 static ch_status try_all_characters(trial *t) {
   for (uint32_t c = 1; c < 0x32000 && t->same; c++) {
     const uint32_t text[] = {'a', c, c, ' ', c, 'b', '1', c};

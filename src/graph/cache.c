@@ -1,5 +1,5 @@
-/* Stores a cache: one allocation, divided into the parts of all layers. Mechanisms define the meaning of a
- * part. */
+/* Stores a cache: one allocation, divided into the parts of all layers, and a second one for parts by id. Mechanisms
+ * define the meaning of a part. */
 #include "graph/cache.h"
 
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static int64_t rows_of(const ch_cache_shape *shape, int layer) {
   return is_ring(shape, layer) ? shape->window + shape->sinks : shape->capacity;
 }
 
-/* Returns the bytes of all parts: the elements and scalars of all tokens, and the fixed parts. */
+/* Returns the bytes of all parts except those by id: the elements and scalars of all tokens, and the fixed parts. */
 static __int128_t kept_bytes(const ch_cache_shape *shape) {
   __int128_t bytes = 0;
   for (int l = 0; l < shape->layers; l++)
@@ -294,7 +294,7 @@ bool ch_cache_can_go_back(const ch_cache *cache, int64_t sequence, int32_t lengt
 
 void ch_cache_set_length(ch_cache *cache, int64_t sequence, int32_t length) {
   int32_t *reached = &cache->reached[sequence];
-  /* Until a ring is full it has lost nothing, and sinks are never overwritten. */
+  /* A ring loses no tokens until it is full, and sinks are never overwritten. */
   if (length > *reached || length <= cache->sinks || *reached <= cache->window + cache->sinks)
     *reached = length;
   cache->length[sequence] = length;

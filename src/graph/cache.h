@@ -12,7 +12,7 @@
 typedef enum ch_part_kind {
   CH_PART_ELEMENTS, /* elements of every token, in the cache's type; they are the cache's size */
   CH_PART_SCALARS,  /* scalars of every token, in F32; counted in bytes only */
-  CH_PART_BY_ID,    /* one row per id of the vocabulary, computed when the id is first seen */
+  CH_PART_BY_ID,    /* one row per id of the vocabulary, in F32, that depends on the id alone */
   CH_PART_FIXED     /* one row per sequence, in F32, updated by every token */
 } ch_part_kind;
 
@@ -41,10 +41,10 @@ static inline ch_cache_types ch_cache_of(ch_dtype dtype) {
 bool ch_is_cache_type(ch_dtype dtype);
 /* Returns the type in which a part is stored. Scalars, parts by id and fixed parts are F32. */
 ch_dtype ch_part_type(const ch_state_part *part, const ch_cache_types *types);
-/* Returns the elements from token to token of a part of `width`: the width, filled up to whole blocks. */
+/* Returns the number of elements that a token of a part of `width` takes: the width, filled up to whole blocks. */
 int64_t ch_stored_width(int64_t width, ch_dtype dtype);
 
-/* The parts of one layer; width 0: no such part. */
+/* The parts of one layer. A part of width 0 does not exist. */
 typedef struct ch_layer_parts {
   ch_state_part part[CH_MAX_STATE_PARTS];
   bool slides; /* true if only the last `window` and the first `sinks` tokens of ch_cache_shape are stored */
@@ -52,7 +52,7 @@ typedef struct ch_layer_parts {
 
 typedef struct ch_cache {
   ch_cache_types types;
-  int64_t sequences, capacity; /* sequences, and tokens per sequence */
+  int64_t sequences, capacity; /* number of sequences, and maximum number of tokens of each */
   int64_t vocabulary;          /* rows of a part by id */
   int layers;
   /* [layers] data of each part: [sequence, token, width], or [id, width] */
@@ -106,13 +106,13 @@ void ch_cache_free(ch_cache *cache);
    to the rings and read there. Several tokens are read after a copy of the rows that the first one sees
    (ch_cache_stage). */
 void ch_cache_begin(ch_cache *cache, int64_t count);
-/* Returns the most rows that a stage of `count` tokens has, for sequences of `capacity`. */
+/* Returns the maximum number of rows of a stage for `count` tokens, if sequences have up to `capacity` tokens. */
 int64_t ch_stage_rows(int64_t window, int64_t sinks, int64_t capacity, int64_t count);
 /* Writes the rows of a sequence that a pass over x [count, width] sees to `stage`: rows_before rows from the
    part's ring, then those of x. Also writes the last rows of x to the ring. */
 void ch_cache_stage(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer,
                     int part, int64_t sequence, int64_t count, int64_t width, const void *x, void *stage);
-/* Writes x [count, width] after the sequence's tokens; the length does not change. */
+/* Writes x [count, width] after the sequence's tokens; the length does not change. In a ring, count must be 1. */
 void ch_cache_append(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer,
                      int part, int64_t sequence, int64_t count, int64_t width, const void *x);
 /* Writes row r of x [count, width] as the row of ids[r] [host] of a part by id. */
@@ -126,7 +126,7 @@ void ch_cache_get_by_id(const ch_cache *cache, int layer, int part, int64_t coun
 void ch_cache_fill(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer, int part,
                    const void *stored, size_t bytes);
 /* Makes the memory of a sequence's first `tokens` tokens resident, so that no pass waits for page faults. Its
-   contents do not change. */
+   contents do not change. Does nothing if the cache is not in the host's memory. */
 void ch_cache_touch(const ch_cache *cache, int64_t sequence, int64_t tokens);
 /* Returns the array in which the cache stores the ids of a sequence's tokens. */
 int32_t *ch_cache_tokens(const ch_cache *cache, int64_t sequence);
@@ -147,7 +147,8 @@ void ch_cache_select(ch_cache_selection *selection, const int32_t *order, int64_
 void ch_cache_selection_keep(const ch_cache_selection *selection);
 
 /* Returns true if a sequence can be truncated to its first `length` tokens. It cannot if a ring has overwritten
-   tokens that the next one would see, or if a fixed part, which has only its last state, would lose tokens. */
+   tokens that the next one would see, or if a fixed part, which has only its last state, would lose tokens. Any
+   sequence can go back to length 0. */
 bool ch_cache_can_go_back(const ch_cache *cache, int64_t sequence, int32_t length);
 /* Sets the number of tokens that a sequence holds: more after a pass, fewer if it can go back to them. */
 void ch_cache_set_length(ch_cache *cache, int64_t sequence, int32_t length);

@@ -110,7 +110,8 @@ static bool is_same(const ch_node *node, const ch_op *op, int inputs, ch_node *c
   return attributes_size == 0 || memcmp(node->attributes, attributes, attributes_size) == 0;
 }
 
-/* Decides if the node's value comes from this run or from the cache. */
+/* Decides if the node's value comes from this run or from the cache. Fails if the operation cannot work on cached
+   states. */
 static ch_status settle_stream(ch_node *node, ch_error *error) {
   const ch_op *op = node->op;
   node->streamed = op->stateful || op->stream_source;

@@ -102,7 +102,7 @@ struct ch_node {
   int rank;
   int64_t shape[CH_MAX_RANK];
   int inputs;
-  ch_node **in;           /* [inputs] */
+  ch_node **in;           /* [inputs] input nodes */
   const void *attributes; /* the op's own struct, in the graph's arena */
   size_t attributes_size;
   bool needs_gradient;

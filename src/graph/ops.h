@@ -1,51 +1,53 @@
-/* The operations: one line each; shapes in brackets, N = sequences * length rows. Every builder returns NULL
- * after a failure (see graph.h). Forward, backward, shape rule and cost of each are in graph/ops/NAME.c. */
+/* The builders of operations. Shapes are in brackets, and the result's follows "->". N is sequences * length, the
+ * number of rows. Every builder returns NULL after a failure (see graph.h). Forward, backward, shape rule and cost of
+ * each operation are in graph/ops/NAME.c. */
 #ifndef CH_GRAPH_OPS_H
 #define CH_GRAPH_OPS_H
 
 #include "graph/cache.h"
 #include "graph/graph.h"
 
-/* [N] ids, weight [V, D] -> [N, D]. */
+/* Looks up rows of a table: ids [N], weight [V, D] -> [N, D]. */
 ch_node *ch_op_embedding(ch_graph *graph, ch_node *ids, ch_node *weight);
 /* Like ch_op_embedding, for a table whose columns are divided among `shares` processes. `weight` has the rows
    of this run, which each process looked up in its columns, share after share (graph/ops/joined_rows.c). */
 ch_node *ch_op_joined_rows(ch_graph *graph, ch_node *ids, ch_node *weight, int shares);
 
-/* y = x W^T (+ bias): x [N, in], weight [out, in], bias [out] or NULL -> [N, out]. If a row of x is n times
+/* Computes y = x W^T (+ bias): x [N, in], weight [out, in], bias [out] or NULL -> [N, out]. If a row of x is n times
    as long, it holds n heads, and the same W multiplies each -> [N, n * out]. */
 ch_node *ch_op_linear(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bias);
 
-/* x / sqrt(mean(x^2) + eps) * weight over groups of weight's length: a norm of the whole row when weight is
-   [columns], of each head when it is [head_dim]. */
+/* Computes x / sqrt(mean(x^2) + eps) * weight over groups of weight's length: a norm of the whole row if weight is
+   [columns], of each head if it is [head_dim]. */
 ch_node *ch_op_rmsnorm(ch_graph *graph, ch_node *x, ch_node *weight, double eps);
 
 /* Like ch_op_rmsnorm, over `heads` groups of every row, each with its own slice of weight [columns]. */
 ch_node *ch_op_rmsnorm_sliced(ch_graph *graph, ch_node *x, ch_node *weight, int64_t heads, double eps);
 
-/* (x - mean) / sqrt(var + eps) * weight + bias over whole rows. */
+/* Computes (x - mean) / sqrt(var + eps) * weight + bias over whole rows. */
 ch_node *ch_op_layernorm(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bias, double eps);
 
-/* a + b, same shapes. */
+/* Computes a + b; both have the same shape. */
 ch_node *ch_op_add(ch_graph *graph, ch_node *a, ch_node *b);
 
-/* a * b: same shapes, or b a vector, or a parameter of any shape, that repeats along the rows. */
+/* Computes a * b, element by element. b has a's shape, or it is a vector, or a parameter of any shape, that repeats
+   along the rows. */
 ch_node *ch_op_mul(ch_graph *graph, ch_node *a, ch_node *b);
 
-/* factor * x. */
+/* Computes factor * x. */
 ch_node *ch_op_scale(ch_graph *graph, ch_node *x, double factor);
 
-/* scale * x * sigmoid(gate), same shapes. */
+/* Computes scale * x * sigmoid(gate); x and gate have the same shape. */
 ch_node *ch_op_sigmoid_gate(ch_graph *graph, ch_node *x, ch_node *gate, double scale);
 
-/* a - lambda * b for `groups` groups of every row: lambda [groups], or [1] for all. */
+/* Computes a - lambda * b for `groups` groups of every row. lambda is [groups], or [1] for all groups. */
 ch_node *ch_op_subtract_scaled(ch_graph *graph, ch_node *a, ch_node *b, ch_node *lambda, int64_t groups);
 
-/* exp(q1 . k1) - exp(q2 . k2) + start, of vectors [d] -> [1]. */
+/* Computes exp(q1 . k1) - exp(q2 . k2) + start from vectors [d] -> [1]. */
 ch_node *ch_op_diff_lambda(ch_graph *graph, ch_node *q1, ch_node *k1, ch_node *q2, ch_node *k2, double start);
 
-/* Output head g of a row = sum over j of mix[g, j] times input head j: x [N, h * d], mix [G, h] -> [N, G *
-   d]. */
+/* Mixes the heads of every row. Output head g is the sum over j of mix[g, j] times input head j: x [N, h * d], mix
+   [G, h] -> [N, G * d]. */
 ch_node *ch_op_head_mix(ch_graph *graph, ch_node *x, ch_node *mix);
 
 /* Mixes the heads of queries instead of keys, and of contexts instead of values. Head h uses row floor(h G /
@@ -66,8 +68,8 @@ ch_node *ch_op_slice_heads(ch_graph *graph, ch_node *x, int64_t heads, ch_head_s
 /* Repeats every head of `dim` columns `times` times: [N, heads * dim] -> [N, heads * times * dim]. */
 ch_node *ch_op_repeat_heads(ch_graph *graph, ch_node *x, int64_t dim, int64_t times);
 
-/* Exclusive attention: z_h = y_h - (y_h . u) u with u = v / max(|v|, 1e-12). v is the value that head h
-   reads. Contexts y [N, heads * d], values [N, G * d] of the same tokens -> [N, heads * d]. */
+/* Computes exclusive attention: z_h = y_h - (y_h . u) u with u = v / max(|v|, 1e-12), where v is the value that head h
+   reads. Contexts y are [N, heads * d] and values of the same tokens [N, G * d] -> [N, heads * d]. */
 ch_node *ch_op_exclude(ch_graph *graph, ch_node *contexts, ch_node *values, int64_t heads);
 
 /* Multiplies factors for every token: head h = scale * sum over k of a[h, k] b[k], with a [N, heads * rank]
@@ -93,10 +95,10 @@ ch_node *ch_op_head_product(ch_graph *graph, ch_node *x, ch_node *weight, ch_hea
    `row` of coefficients [L, S] (or [S], row 0). If coefficients is NULL, it is atom `row` itself. */
 ch_node *ch_op_combine_atoms(ch_graph *graph, ch_node *atoms, ch_node *coefficients, int64_t row);
 
-/* B A of two weights [out, rank] and [rank, in] -> [out, in]. */
+/* Multiplies two weights B [out, rank] and A [rank, in] -> B A [out, in]. */
 ch_node *ch_op_matrix_product(ch_graph *graph, ch_node *b, ch_node *a);
 
-/* silu(gate) * up, same shapes. */
+/* Computes silu(gate) * up; both have the same shape. */
 ch_node *ch_op_swiglu(ch_graph *graph, ch_node *gate, ch_node *up);
 
 /* SwiGLU with clamps: g s(alpha g) (u + 1), where g = min(gate, limit), u = up clamped to -limit … limit, s the
@@ -105,13 +107,13 @@ typedef struct ch_swiglu_clamps {
   double alpha, limit;
 } ch_swiglu_clamps;
 ch_node *ch_op_clamped_swiglu(ch_graph *graph, ch_node *gate, ch_node *up, const ch_swiglu_clamps *clamps);
-/* GELU, x * Phi(x). ch_op_gelu_tanh is its approximation with a tanh. */
+/* Computes GELU, x * Phi(x). ch_op_gelu_tanh computes its approximation with a tanh. */
 ch_node *ch_op_gelu(ch_graph *graph, ch_node *x);
 ch_node *ch_op_gelu_tanh(ch_graph *graph, ch_node *x);
-/* A soft cap: cap tanh(x / cap). */
+/* Computes a soft cap, cap * tanh(x / cap). */
 ch_node *ch_op_soft_cap(ch_graph *graph, ch_node *x, double cap);
 
-/* max(x, 0). ch_op_relu_squared squares it. */
+/* Computes max(x, 0). ch_op_relu_squared computes its square. */
 ch_node *ch_op_relu(ch_graph *graph, ch_node *x);
 ch_node *ch_op_relu_squared(ch_graph *graph, ch_node *x);
 
@@ -134,7 +136,7 @@ ch_node *ch_op_rope_states(ch_graph *graph, ch_node *x, const void *levels, int6
 /* The tokens that a query of a layer sees, and that the cache stores of the layer. */
 typedef struct ch_ring {
   int64_t window, sinks; /* last and first tokens that a query sees */
-  int64_t capacity;      /* tokens of a sequence in the cache, a ring if more than window + sinks; 0: all */
+  int64_t capacity; /* maximum tokens of a sequence; above window + sinks, the layer has a ring; 0: no ring */
 } ch_ring;
 /* Writes x [N, width] into the cache, which stores it as `dtype`, as part `part` of the states of `layer`, after
    the tokens already there. The node's value is then the states of all tokens. Decoding only. A part by id is
@@ -175,7 +177,7 @@ typedef struct ch_attend_spec {
   int64_t window, sinks; /* tokens of the window, 0: no window; first tokens that stay visible */
 } ch_attend_spec;
 
-/* softmax(scale q k^T + bias) v for every head: q [N, heads * key_dim], keys [N, kv_heads * key_dim] and
+/* Computes softmax(scale q k^T + bias) v for every head: q [N, heads * key_dim], keys [N, kv_heads * key_dim] and
    values [N, kv_heads * value_dim], of this run or from the cache, document_start [N] or NULL -> [N, heads *
    value_dim]. With sinks [n], n a divisor of the heads, the softmax of head h has one more term, e^sink[h mod
    n], whose value is zero. Operands may be columns of wider nodes, and of one node. A value head may be the
@@ -194,7 +196,7 @@ ch_node *ch_op_talking_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_nod
    inputs of these nodes are queries and keys. */
 const ch_attend_spec *ch_attend_spec_of(const ch_node *node);
 
-/* Sizes of gated latent attention: EG-MLA's c, r, n, v. */
+/* Sizes of gated latent attention. EG-MLA calls latent c, rope r, nope n and value v. */
 typedef struct ch_gated_spec {
   int64_t heads, latent, rope, nope, value;
   int64_t ids; /* the vocabulary size */
@@ -225,35 +227,35 @@ ch_node *ch_op_factor_attend(ch_graph *graph, ch_node *q, ch_node *a_k, ch_node 
                              ch_node *b_v, ch_node *document_start, ch_node *sinks,
                              const ch_factor_spec *spec);
 
-/* --- states of a fixed size: a pass begins from the states in the cache and writes its last ones there --- */
+/* --- states of constant size: a pass begins with the states in the cache and stores its last states there --- */
 
 /* The state in the cache that an operation updates, a part of kind CH_PART_FIXED. */
 typedef struct ch_kept_state {
   bool is_kept;    /* true if the cache has such a state */
-  int layer, part; /* its place in the cache */
+  int layer, part; /* index of the layer, and of the part in it */
 } ch_kept_state;
 
-/* silu(sum over j of w_j x_{t-j}), channel by channel: x [N, C], weight [C, 1, taps], the token itself last,
-   or NULL: silu(x); document_start [N] or NULL -> [N, C]. `kept` names the stored taps - 1 rows of x before the
-   pass; NULL: the pass begins a text. */
+/* Computes silu(sum over j of w_j x_{t-j}), channel by channel: x [N, C], weight [C, 1, taps] whose last tap multiplies
+   the token itself, document_start [N] or NULL -> [N, C]. If weight is NULL, computes silu(x). `kept` names the stored
+   taps - 1 rows of x before the pass; NULL: the pass begins a text. */
 ch_node *ch_op_short_conv(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *document_start,
                           const ch_kept_state *kept);
 
-/* scale * x / sqrt(sum(x^2) + eps) over every head of `dim`. */
+/* Computes scale * x / sqrt(sum(x^2) + eps) over every head of `dim` columns. */
 ch_node *ch_op_l2norm(ch_graph *graph, ch_node *x, int64_t dim, double eps, double scale);
 
-/* -e^rate softplus(x + bias): x [N, n], rate and bias [n]. */
+/* Computes the logarithms of decays, -e^rate softplus(x + bias): x [N, n], rate and bias [n] -> [N, n]. */
 ch_node *ch_op_decay(ch_graph *graph, ch_node *x, ch_node *rate, ch_node *bias);
 
-/* scale * sigmoid(x). */
+/* Computes scale * sigmoid(x). */
 ch_node *ch_op_sigmoid(ch_graph *graph, ch_node *x, double scale);
 
-/* The gated delta rule (tensor/delta_rule.h): q and k [N, heads * d_k], v [N, H_v * d_v], decay (log a) and
-   beta [N, H_v], document_start [N] or NULL -> [N, H_v * d_v]. `kept` names the stored states [H_v, d_k, d_v];
-   NULL: states begin at zero. */
+/* Operands of the gated delta rule: q and k [N, heads * d_k], v [N, H_v * d_v], decay (log a) and beta [N, H_v]. */
 typedef struct ch_delta_operands {
   ch_node *q, *k, *v, *decay, *beta;
 } ch_delta_operands;
+/* Computes the gated delta rule (tensor/delta_rule.h): operands, document_start [N] or NULL -> [N, H_v * d_v]. `kept`
+   names the stored states [H_v, d_k, d_v]; NULL: states begin at zero. */
 ch_node *ch_op_delta_rule(ch_graph *graph, const ch_delta_operands *operands, ch_node *document_start,
                           int64_t heads, const ch_kept_state *kept);
 

@@ -28,7 +28,7 @@ static ch_plan_step *add_step(ch_plan *plan, ch_plan_step_kind kind, ch_node *no
 static bool has_step(const ch_plan *plan, const bool *needed, const ch_node *node) {
   if (!needed[node->id] || node->kind != CH_NODE_OP || node->op->late) return false;
   bool deferred = plan->options.backward && node == plan->root && node->op->fused;
-  bool in_passing = node->streamed && !node->op->stateful; /* its reader computes it */
+  bool in_passing = node->streamed && !node->op->stateful; /* true if the node that reads it computes it */
   return !deferred && !in_passing;
 }
 
@@ -60,14 +60,15 @@ static void bring_back(ch_plan *plan, ch_node *value, bool *back) {
 }
 
 /* Schedules the backward steps of the nodes that depend only on parameters, or of all others, starting at the
-   root. */
+   root. Steps use the entries from `accumulate` on; the first unused one is returned. */
 static bool *schedule_part(ch_plan *plan, const bool *needed, bool *reached, bool *back, bool parameter_only,
                            bool *accumulate) {
   for (int id = plan->root->id; id >= 0; id--) {
     ch_node *node = plan->graph->nodes[id];
     if (!needed[id] || !reached[id] || node->kind != CH_NODE_OP || plan->parameter_only[id] != parameter_only)
       continue;
-    for (int i = 0; i < node->inputs; i++) /* recomputed just before the first backward step that reads it */
+    /* An input is recomputed just before the first backward step that reads it. */
+    for (int i = 0; i < node->inputs; i++)
       if (reads_input(node, i)) bring_back(plan, node->in[i], back);
     ch_plan_step *step = add_step(plan, CH_STEP_BACKWARD, node);
     step->accumulate = accumulate;
@@ -141,7 +142,8 @@ static void schedule_backward(ch_plan *plan, const bool *needed, bool *reached, 
   schedule_part(plan, needed, reached, back, true, accumulate);
 }
 
-/* Marks nodes that depend only on parameters, and parameters that only such nodes use. */
+/* Marks nodes that depend only on parameters, and parameters that only such nodes use. Marks nothing without
+   gradient accumulation. */
 static void mark_parameter_only(const ch_plan *plan, const bool *needed) {
   bool *parameter_only = plan->parameter_only;
   for (int id = 0; plan->options.accumulation && id <= plan->root->id; id++) {
@@ -161,7 +163,8 @@ static void mark_parameter_only(const ch_plan *plan, const bool *needed) {
 
 /* Chooses the values that are recomputed: cheap ones whose inputs stay in memory for the backward pass anyway
    (their own backward reads them). Dropping such a value saves its memory and costs one more pass over its
-   inputs. A value without a gradient, such as a rounded one, is treated like its input. */
+   inputs. A value without a gradient, such as a rounded one, is also dropped if its input is. Late values are
+   always marked, because only the backward pass computes them. */
 static void choose_dropped(ch_plan *plan, const bool *needed) {
   for (int id = 0; id <= plan->root->id; id++) {
     const ch_node *node = plan->graph->nodes[id];
@@ -238,7 +241,8 @@ static void find_lifetimes(const ch_plan *plan, ch_buffer *buffers) {
   if (has_value_buffer(plan->root)) ch_buffer_use(buffer_of(buffers, VALUE, plan->root), plan->step_count);
 }
 
-/* Makes values that depend only on parameters occupy their buffers from the first micro-batch to the last. */
+/* Extends the lifetimes of values that depend only on parameters, and of their gradients, to the whole plan, so that
+   they persist from the first micro-batch to the last. */
 static void keep_parameter_only(ch_plan *plan, ch_buffer *buffers) {
   for (int id = 0; id < plan->graph->count; id++)
     for (int kind = 0; plan->parameter_only[id] && kind < BUFFERS; kind++) {

@@ -102,7 +102,7 @@ struct ch_run {
   ch_workspace *workspace;
   const ch_tensor *params; /* [parameters] values */
   void *const *gradients;  /* [parameters] addresses for gradients, or NULL; NULL without a backward pass */
-  bool accumulate;         /* true adds to the parameters' gradients, false overwrites them */
+  bool accumulate; /* true if the run adds to the parameters' gradients, false if it overwrites them */
   /* With ch_plan_options.accumulation: true if this run is not the first, or not the last, micro-batch of its
      step. Nothing else may use the workspace between the micro-batches of a step. */
   bool follows_micro_batch, more_micro_batches;
@@ -127,8 +127,7 @@ struct ch_run {
   const struct ch_plan_step *step; /* current step; set by the plan */
 };
 
-/* Returns the finished share of a run when an observer sees a node. It grows with every node and is between 0
-   and 1. */
+/* Returns the share of the plan's steps up to the current one. It grows with every step and is between 0 and 1. */
 double ch_run_share(const ch_run *run);
 
 /* Runs every step; afterwards the root's value is at ch_run_value(run, root). */

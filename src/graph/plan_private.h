@@ -12,7 +12,7 @@ typedef enum ch_plan_step_kind { CH_STEP_FORWARD, CH_STEP_BACKWARD } ch_plan_ste
 typedef struct ch_plan_step {
   ch_plan_step_kind kind;
   ch_node *node;
-  int together;              /* steps from this one on that one call runs: 1, or several that ch_op.joins */
+  int together;              /* number of steps, from this one on, that one call computes (ch_op.joins) */
   ch_expected_time expected; /* expected time, for the governor of the engine that runs the plan */
   bool *accumulate;          /* [inputs] backward: true if an earlier step wrote the gradient of input i */
   bool *makes_final;         /* [inputs] backward: true for a parameter whose gradient no later step writes */
@@ -36,7 +36,7 @@ struct ch_plan {
   int *begins, *ends;             /* [inputs of all nodes] arrays into which the steps point */
   ch_gradient_sum *sums;
   int sum_count;
-  bool *dropped; /* [nodes] true if the value is computed again for the backward pass */
+  bool *dropped; /* [nodes] true if the value is computed (again) just before a backward step reads it */
   /* [nodes] true for a node that depends only on parameters, or a parameter that only such nodes use. All false
      without gradient accumulation. */
   bool *parameter_only;

@@ -239,7 +239,9 @@ static void add_one(ch_run *run, const ch_plan_step *step, double start, double 
   }
   /* Rounded factors determine the kind of product. */
   for (int i = 0; i < node->inputs && node->op->flops; i++) {
-    if (node->in[i]->kind == CH_NODE_OP && node->in[i]->dtype == CH_BF16) event.dtype = CH_BF16;
+    if (node->in[i]->kind == CH_NODE_OP && node->in[i]->dtype == CH_BF16 &&
+        !ch_dtype_is_block_quantised(event.dtype))
+      event.dtype = CH_BF16;
   }
   bool rounded = node->op->flops && node->in[0]->dtype == CH_BF16;
   if (rounded && !ch_dtype_is_block_quantised(event.dtype)) event.dtype = CH_BF16;

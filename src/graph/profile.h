@@ -13,7 +13,7 @@
 typedef struct ch_profile_row {
   const char *name;         /* operation: "linear" */
   char matrix[32];          /* kind of matrix: "q_proj"; "" if there is none */
-  ch_dtype dtype;           /* type of the matrix, or of the states that attention reads; else of the run */
+  ch_dtype dtype;           /* BF16 for rounded products, else type of the matrix, cached states or value */
   double forward, backward; /* seconds */
   double flops, bytes;      /* sums over forward and backward calls */
   int64_t calls;
@@ -21,7 +21,7 @@ typedef struct ch_profile_row {
 
 typedef enum ch_profile_kind { CH_PROFILE_FORWARD, CH_PROFILE_BACKWARD, CH_PROFILE_SPAN } ch_profile_kind;
 
-/* One call of an operation, or a span around some: a step, a token. */
+/* One call of an operation, or a span around several calls, such as a step or a token. */
 typedef struct ch_profile_event {
   ch_profile_kind kind;
   const char *name;
@@ -36,7 +36,7 @@ typedef struct ch_profile_event {
 struct ch_profile {
   ch_profile_row row[96];
   int rows;
-  double seconds;   /* whole time, set by the caller that measures: more than the sum of the operations */
+  double seconds;   /* measured time of all runs, from the caller; more than the sum of the operations */
   bool keep_events; /* true if each call is recorded as an event, for a trace */
   bool full;        /* true if events are missing because memory ran out */
   ch_profile_event *events;

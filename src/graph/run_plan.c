@@ -116,7 +116,7 @@ static void report_gradients(const ch_run *run, const ch_plan_step *step) {
 }
 
 /* Returns true if this micro-batch skips the step. Nodes that depend only on parameters have their forward steps
-   in the first micro-batch and their backward steps in the last. */
+   in the first micro-batch on this machine and their backward steps in the last of the optimizer step. */
 static bool is_left_out(const ch_run *run, const ch_plan_step *step) {
   if (!run->plan->parameter_only[step->node->id]) return false;
   return step->kind == CH_STEP_FORWARD ? run->follows_micro_batch && !run->elsewhere

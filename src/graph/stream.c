@@ -326,8 +326,8 @@ static int64_t elements_of(tile_job *m, int64_t head, int64_t heads) {
   return arena.used;
 }
 
-/* Returns the most elements that any `heads` heads need. A head's columns may be in one block of states or in
-   two, so the number of computed columns differs between heads. */
+/* Returns the maximum number of elements that `heads` consecutive heads need. A head's columns may be in one block of
+   states or in two, so the number of computed columns differs between heads. */
 static int64_t scratch_elements(const ch_attend *args, int64_t heads, int64_t count) {
   tile_job m = {.stream = args->context, .count = count, .takes_blocks = args->takes_blocks};
   int64_t most = 0;

@@ -6,7 +6,7 @@
 
 struct ch_token_groups {
   int64_t sequences, capacity;
-  ch_id_groups *of; /* [sequences] */
+  ch_id_groups *of; /* [sequences] groups of each sequence's tokens */
   int32_t *memory;  /* memory of the groups' arrays */
   int32_t *slots;   /* [table] hash table: group + 1, or 0 */
   int32_t *group;   /* [capacity] group of each token */

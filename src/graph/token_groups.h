@@ -4,7 +4,8 @@
 
 #include "graph/cache.h"
 
-/* The groups of a cache's tokens. Memory grows with the cache and is reused from run to run. */
+/* The groups of a cache's tokens. Their memory is reused from run to run, unless the capacity changes or the cache has
+   more sequences. */
 typedef struct ch_token_groups ch_token_groups;
 
 /* Groups the first `length` + `more` tokens of every sequence, in the order in which ids first appear. *groups

@@ -8,12 +8,12 @@
 
 typedef struct ch_augmentation {
   bool flip; /* true if images are mirrored, left to right, with probability 1/2 */
-  /* most pixels by which an image is shifted at random in each direction; the border is black */
+  /* largest random shift of an image in each direction, in pixels; the border is black */
   int64_t crop;
 } ch_augmentation;
 
-/* y [channels, times size, times size] = x / 127.5 - 1, as in Hugging Face's image processors. Each pixel of x
-   [channels, size, size] is repeated `times` times down and across. */
+/* Computes y [channels, times size, times size] = x / 127.5 - 1, as Hugging Face's image processors do. Each pixel of
+   x [channels, size, size] is repeated `times` times down and across. */
 void ch_image_normalise(const unsigned char *x, int64_t channels, int64_t size, int64_t times, float *y);
 /* Like ch_image_normalise, for an augmented image. `crop` counts pixels of y. The random choices depend only on `seed`
    and `number`. */

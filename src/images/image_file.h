@@ -12,7 +12,8 @@ typedef enum ch_image_format { CH_IMAGES_CIFAR10, CH_IMAGES_CIFAR100, CH_IMAGES_
 /* Returns the name of a format: "CIFAR-10". */
 const char *ch_image_format_name(ch_image_format format);
 
-/* Views of the bytes: image i's pixels [channels, size, size] begin at pixels + i * pixel_stride. */
+/* Views of the bytes: image i's pixels [channels, size, size] begin at pixels + i * pixel_stride, and its label is
+   labels[i * label_stride]. */
 typedef struct ch_image_file {
   ch_image_format format;
   int64_t count, channels, size;

@@ -59,7 +59,7 @@ static char *replaced(const char *name, const char *from, const char *to) {
 }
 
 /* Returns "…-labels-idx1-ubyte" for "…-images-idx3-ubyte.gz", with or without .gz, whichever exists. The
-   caller frees it. NULL if neither exists, or if out of memory. */
+   caller frees it. Returns NULL if neither exists, or if out of memory. */
 static char *labels_beside(const char *path) {
   char *renamed = replaced(path, "images", "labels");
   char *plain = renamed ? replaced(renamed, "idx3", "idx1") : NULL;
@@ -179,7 +179,7 @@ static int64_t put_role(const ch_image_set *set, bool tests, int64_t at) {
   return at;
 }
 
-/* Chooses every n / validating-th image for validation. */
+/* Orders the images: `validating` of them, evenly spread over all, are for validation. */
 static void spread(ch_image_set *set, int64_t validating) {
   int64_t train = 0, validation = set->images - validating;
   for (int64_t i = 0; i < set->images; i++) {

@@ -27,8 +27,9 @@ typedef struct ch_image_info {
 
 void ch_image_set_describe(const ch_image_set *set, ch_image_info *info);
 
-/* Sets the number of classes; with 20, CIFAR-100's labels are its groups of classes. Fails if a label is not below it,
-   or if the model's images have other channels or a side that is not a multiple of the images' side. */
+/* Checks that a model with these channels, image size and classes fits the set. With 20 classes, CIFAR-100's labels
+   are its groups of classes from here on. Fails if a label is not below `classes`, if the channels differ, or if
+   `size` is not a multiple of the images' side. */
 ch_status ch_image_set_fit(ch_image_set *set, int64_t channels, int64_t size, int64_t classes,
                            ch_error *error);
 

@@ -41,7 +41,7 @@ static ch_status open_tokenizer(const char *directory, const ch_model_settings *
 }
 
 /* Reads all matrices into memory, except the lookup tables of embedding gates: only their rows of tokens in
-   use should occupy memory. */
+   use should occupy memory. always_real tensors are copies and in memory already. */
 static void read_weights(const ch_model *model) {
   for (int i = 0; i < model->params.count; i++) {
     const ch_param *row = &model->params.rows[i];

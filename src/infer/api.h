@@ -11,7 +11,7 @@
    take precedence. */
 ch_status ch_api_cache_types(const ch_precision asked[1 + CH_STATE_ROLES], ch_cache_types *types,
                              ch_error *error);
-/* Sets *dtype, the arithmetic of large products; `fallback` for CH_PRECISION_DEFAULT. */
+/* Sets *dtype to the type in which large products are computed: `fallback` for CH_PRECISION_DEFAULT. */
 ch_status ch_api_compute_type(ch_precision asked, ch_dtype fallback, ch_dtype *dtype, ch_error *error);
 /* Converts a newly loaded model to the form that ch_model_settings selects. */
 ch_status ch_api_choose_form(ch_model *model, bool keep_dictionary, ch_error *error);
@@ -23,7 +23,8 @@ ch_status ch_api_session_options(const ch_model *model, const ch_session_setting
 /* Creates a session as ch_session_create does, from options. */
 ch_status ch_api_session_open(const ch_model *model, const ch_session_options *options, ch_session **session,
                               ch_error *error);
-/* Computes the memory of weights and cache, without the workspace. */
+/* Computes the memory of weights and cache, without the workspace. The cache counts elements and states of a fixed
+   size, but no scalars, token ids or rows by id. */
 ch_status ch_api_memory_of(const ch_model *model, const ch_session_options *options, ch_memory *memory,
                            ch_error *error);
 /* Fails if the model has no tokenizer. */

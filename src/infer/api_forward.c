@@ -72,7 +72,8 @@ static ch_status not_finite(const ch_forward_request *r, int64_t row, ch_error *
                  narrow ? ", or the cache's type cannot hold a key or value, as bf16 and f32 can" : "");
 }
 
-/* Checks rows first ... first + rows - 1 of [sequences, length]. */
+/* Fails unless the logits [rows, vocabulary] are finite. The first of them belong to row `first` of the request's
+   [sequences, length]. */
 static ch_status check_finite(const ch_forward_request *r, int64_t first, int64_t rows, int64_t vocabulary,
                               const float *logits, ch_error *error) {
   for (int64_t i = 0; i < rows * vocabulary; i++)
@@ -246,7 +247,7 @@ typedef struct passes {
   const ch_forward_request *request;
   ch_session *session;
   const int32_t *targets;
-  int32_t *chunk; /* [sequences, CACHED_PASS] */
+  int32_t *chunk; /* [sequences, CACHED_PASS] tokens of one pass */
   ch_forward_result *result;
   double sum; /* sum of losses, if logits are not saved */
 } passes;

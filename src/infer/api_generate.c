@@ -40,8 +40,8 @@ static ch_status check_text(const ch_session *session, const ch_batch_text *text
   return CH_OK;
 }
 
-/* Converts a text. `ids` receives the tokens of its prompt. If `before`, the previous text or NULL, has an equal
-   prompt, both share its tokens. */
+/* Checks a text and fills in *to for its generation. A prompt of text is encoded into `ids`, unless `before`, the
+   previous text or NULL, has the same `prompt` and `prompt_special`. Then both texts share its tokens. */
 static ch_status prepare(const ch_session *session, ch_batch_text *text, const ch_batch_text *before,
                          bool begins, ch_ids *ids, ch_generation_text *to, ch_error *error) {
   CH_TRY(check_text(session, text, error));

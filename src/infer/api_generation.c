@@ -30,7 +30,8 @@ static ch_status resolve(const ch_model *model, const ch_generation_settings *se
   return CH_OK;
 }
 
-/* Estimates the memory of both kinds of passes: a chunk of one sequence, and one token of every sequence. */
+/* Estimates the memory of weights, cache and workspace. The workspace is that of the larger pass: a chunk of one
+   sequence, or one token of every sequence. */
 static ch_status estimate(const ch_model *model, const ch_session_options *options, ch_memory *memory,
                           ch_error *error) {
   ch_session_options one = *options;
@@ -51,8 +52,8 @@ ch_status ch_generation_estimate(const ch_model *model, const ch_generation_sett
   return estimate(model, &options, memory, error);
 }
 
-/* Fails if cache and workspace exceed the free memory. The allocation would succeed and the system would
-   later kill the process. */
+/* Fails if cache and workspace exceed the free memory. Without this check, the allocation would succeed, and the
+   system would kill the process later. */
 static ch_status check_fits(const ch_session_options *options, const ch_memory *memory, ch_error *error) {
   const double available = ch_available_memory(), needed = (double)memory->cache + (double)memory->workspace,
                left = available - (double)memory->workspace,

@@ -212,7 +212,7 @@ ch_status ch_info_table_json(const ch_info *const *infos, size_t count, const ch
 
 ch_status ch_model_info(const ch_model *model, char **json, ch_error *error) {
   if (!model || !json) return ch_refuse_null(error, "the model or the result pointer");
-  ch_info *info; /* of the files: the open model may have other tensors */
+  ch_info *info; /* description of the files; the open model may have other tensors */
   CH_TRY(ch_info_open(model->directory, &info, error));
   ch_status status = ch_info_json(info, NULL, json, error);
   ch_info_free(info);

@@ -18,7 +18,7 @@ struct ch_chat {
 };
 
 /* Contents may spell special tokens. In the messages that the template gets, a mark replaces each such spelling: a
-   number between two characters that no text has. After rendering, the spelling replaces the mark. */
+   number between two noncharacters of Unicode. After rendering, the spelling replaces the mark. */
 static const char OPEN[] = "\xef\xb7\x90", CLOSE[] = "\xef\xb7\x91"; /* U+FDD0, U+FDD1 */
 enum { MARK = sizeof OPEN - 1 };
 
@@ -30,7 +30,7 @@ typedef struct spellings {
 
 /* --- opening -------------------------------------------------------------------------------------------- */
 
-/* Returns the text of a token, which is a string or an object with "content". NULL for anything else. */
+/* Returns the text of a token, which is a string or an object with "content". Returns NULL for other values. */
 static json_t *token_text(const json_t *value) {
   if (json_is_object(value)) value = json_object_get(value, "content");
   return json_is_string(value) ? json_incref((json_t *)(uintptr_t)value) : NULL;
@@ -252,7 +252,7 @@ static ch_status cut_at_end(ch_text *text, ch_error *error) {
   return CH_OK;
 }
 
-/* Returns the spelling of the mark at the beginning of a text, or NULL if there is none. *after: the text
+/* Returns the spelling of the mark at the beginning of a text, or NULL if there is none. *after receives the address
    after the mark. */
 static const ch_prompt_part *mark_at(const char *text, const char *end, const spellings *all,
                                      const char **after) {

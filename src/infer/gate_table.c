@@ -25,8 +25,8 @@ static ch_status check_room(const ch_cache *cache, ch_error *error) {
   double machine = ch_machine_memory(), needed = (double)cache->by_id_bytes;
   if (needed <= machine) return CH_OK;
   return ch_fail(error, CH_ERROR_MEMORY,
-                 "gates of the whole vocabulary need %.1f GB, but this machine has %.1f GB; compute them as "
-                 "token ids appear",
+                 "gates of the whole vocabulary need %.1f GB, but this machine has %.1f GB; without "
+                 "{precompute_gates} they are computed as token ids appear",
                  needed / 1e9, machine / 1e9);
 }
 

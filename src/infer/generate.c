@@ -16,7 +16,8 @@ typedef struct text_job {
 
 /* --- events --------------------------------------------------------------------------------------------- */
 
-/* Passes a token, unless it is -1, and the characters that it completes to the sink. */
+/* Appends a token, unless it is -1, to the list of ids, and passes the characters that it completes to the sink.
+   Returns false if memory runs out or the sink stops the text. */
 static bool call_sink(ch_batch_text *asked, int32_t id, const char *text, size_t size) {
   if (asked->ids && id >= 0) { /* room was reserved, unless several texts share the list */
     if (!ch_ids_reserve(asked->ids, 1)) return false;

@@ -64,7 +64,7 @@ bool ch_generation_stopped(const ch_generation *g) {
 
 /* --- rounds --------------------------------------------------------------------------------------------- */
 
-/* Decodes one token for every text in phase CH_PLACE_WRITING. */
+/* Decodes one token for every text in phase CH_PLACE_WRITING whose request is not paused. */
 static ch_status decode(ch_generation *g, ch_error *error) {
   const float *logits;
   int64_t count = 0;

@@ -6,7 +6,7 @@
 
 /* A prompt, of one request or of several that share it. */
 typedef struct ch_read_prompt {
-  const int32_t *ids; /* [count] */
+  const int32_t *ids; /* [count] ids of the prompt's tokens */
   int64_t count;
   int32_t *own;    /* copy of the ids that the prompt owns, or NULL */
   int references;  /* number of requests that use it; plus 1 for ch_generation.shared */
@@ -23,7 +23,7 @@ typedef struct ch_queued_request {
   ch_generation_extra extra;
   bool has_extra, paused;
   bool announced;         /* true once CH_EVENT_PROMPT was sent */
-  int64_t cached, scored; /* number of prompt tokens that were reused, that were reported */
+  int64_t cached, scored; /* number of prompt tokens that were reused, and number that were reported */
   int32_t begun, over;    /* first choice without a place so far; number of ended choices */
   uint8_t *left;          /* [choices] state of each choice: CH_CHOICE_... */
 } ch_queued_request;
@@ -54,7 +54,7 @@ typedef struct ch_text_place {
   /* The last drawn token. */
   int32_t token;
   double log_probability;
-  ch_token_probability *top; /* [CH_MOST_TOP] */
+  ch_token_probability *top; /* [CH_MOST_TOP] likeliest tokens when the token was drawn */
   ch_status status;
   ch_error error;
   /* The contents of the sequence, valid for free places too. */
@@ -72,7 +72,7 @@ struct ch_generation {
   const ch_tokenizer *tokenizer;
   ch_generation_manner manner;
   int64_t vocabulary, capacity, count;
-  ch_text_place *places; /* [count] */
+  ch_text_place *places; /* [count] places, one for each sequence */
   ch_queued_request *first, *last;
   ch_read_prompt *shared; /* prompt of the last request with an extra, or NULL */
   int64_t last_id, last_serial;
@@ -81,10 +81,10 @@ struct ch_generation {
   bool stepping, swept, stopped;
   void (*watch)(void *user);
   void *watch_user;
-  ch_token_probability *top; /* [count + CH_SKINNY_ROWS, CH_MOST_TOP] of places, then of rows of a prompt */
-  int32_t *sequences, *tokens;
-  char *scratch; /* scratch memory of ch_place_choose for every thread */
-  float *logits; /* logits after the last token of a scored prompt, or NULL */
+  ch_token_probability *top;   /* [count + CH_SKINNY_ROWS, CH_MOST_TOP] of places, then of rows of a prompt */
+  int32_t *sequences, *tokens; /* [count] sequences of one step, and their last tokens */
+  char *scratch;               /* scratch memory of ch_place_choose for every thread */
+  float *logits;               /* logits after the last token of a scored prompt, or NULL */
   ch_generation_counts counts;
 };
 
@@ -121,7 +121,7 @@ bool ch_request_tell(const ch_queued_request *request, ch_event *event);
 void ch_request_end(ch_queued_request *request, int32_t choice, const ch_text_place *place, ch_event *event);
 /* Marks a choice, or all choices with -1, as cancelled. */
 void ch_request_cancel(ch_generation *generation, ch_queued_request *request, int32_t choice);
-/* Ends all texts that have no place without events, after the session's callback has cancelled. */
+/* Ends all choices that have no place, after the session's callback has cancelled. No events report these ends. */
 void ch_generation_drop_waiting(ch_generation *generation);
 
 /* Starts generation after the prompt, which the place's sequence holds. */

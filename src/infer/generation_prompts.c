@@ -10,7 +10,7 @@
 #include "infer/log_probability.h"
 #include "tensor/gemm.h"
 
-/* Starts the texts that have a place once their prompt has been read. `logits`: the logits after the prompt. */
+/* Ends the reading of a prompt: starts all its texts that have a place. `logits`: the logits after the prompt. */
 static void end_prompt(ch_generation *g, ch_text_place *p, const float *logits) {
   ch_queued_request *r = p->request;
   ch_read_prompt *prompt = r->prompt;
@@ -219,7 +219,7 @@ static ch_text_place *best_beginning(const ch_generation *g, const ch_queued_req
   for (int64_t i = 0; i < g->count; i++) {
     ch_text_place *p = &g->places[i];
     const int64_t same = common(g, p, r->prompt);
-    /* of equal ones, prefers a free place that holds no more kept chunks: it is truncated in place */
+    /* Of equally long beginnings, prefers that of a free place without further chunks: it is truncated in place. */
     if (same > *length || (same && same == *length && !p->request && p->kept_count == same)) {
       best = p;
       *length = same;
@@ -259,8 +259,8 @@ static bool is_being_read(const ch_generation *g, const ch_read_prompt *prompt) 
   return false;
 }
 
-/* Assigns a place to a choice. It starts at once if the prompt has been read, waits if it is being read, or reads
-   it. */
+/* Assigns a place to a choice. The choice starts at once if the prompt has been read, waits if another place reads
+   it, or else reads it. */
 static void settle(ch_generation *g, ch_text_place *p, ch_queued_request *r, int32_t choice) {
   ch_read_prompt *prompt = r->prompt;
   int64_t length = 0;

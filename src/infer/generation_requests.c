@@ -136,8 +136,8 @@ void ch_request_remove(ch_generation *g, ch_queued_request *request) {
   release(request);
 }
 
-/* Sets the request's prompt. A request with an extra shares the prompt of the previous one if it is the same
-   memory. */
+/* Sets the request's prompt. A request with an extra shares the prompt of the previous request with an extra if both
+   prompts are the same memory. */
 static bool take_prompt(ch_generation *g, ch_queued_request *r) {
   const ch_generation_request *asked = &r->asked;
   const int64_t count = (int64_t)asked->prompt_count;

@@ -219,8 +219,8 @@ static void put_text_figures(const ch_account *a, bool slides, int64_t depth, co
     ch_text_printf(text, "\nKV cache of a sequence of %" PRId64 " tokens\n  %-24s %16" PRId64 "\n", depth,
                    "elements", a->cache_elements_at_depth);
   if (a->state_elements_per_sequence)
-    ch_text_printf(text, "\nstates of constant size, of a sequence\n  %-24s %16" PRId64 "   f32\n",
-                   "elements", a->state_elements_per_sequence);
+    ch_text_printf(text, "\nstates of a sequence (constant size)\n  %-24s %16" PRId64 "   f32\n", "elements",
+                   a->state_elements_per_sequence);
   ch_text_printf(text, "\nFLOPs per token, forward, context %" PRId64 "\n", depth);
   put_flops("attention projections", a->flops.attention_projections, text);
   put_flops("attention over context", a->flops.attention_context, text);

@@ -18,7 +18,7 @@ static bool comes_before(const float *logits, int32_t a, int32_t b) {
   return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
 }
 
-/* Restores the heap top [count] after entry i has changed. Its first entry is the last of the order. */
+/* Restores the heap top [count] after entry i has changed. The heap's first entry is its least likely token. */
 static void sift_down(const float *logits, ch_token_probability *top, int32_t count, int32_t i) {
   for (int32_t child = 2 * i + 1; child < count; i = child, child = 2 * i + 1) {
     if (child + 1 < count && comes_before(logits, top[child].token, top[child + 1].token)) child++;

@@ -17,7 +17,7 @@ typedef struct ch_model {
   size_t materialised_bytes;
   ch_dtype compute; /* arithmetic of large products (ch_graph.compute); CH_F32 after loading */
   /* Set by the public ch_model_open; ch_model_load leaves it empty. */
-  ch_tokenizer *tokenizer; /* NULL: the directory has none */
+  ch_tokenizer *tokenizer; /* tokenizer of the model, or NULL if it has none or was opened without it */
   int32_t end_tokens[CH_MAX_END_TOKENS];
   int end_token_count;
 } ch_model;
@@ -35,11 +35,11 @@ ch_status ch_model_check_plain(const ch_model *model, const char *what, ch_error
 /* Returns a hash of the first bytes of every tensor, to distinguish models. */
 uint64_t ch_model_hash(const ch_model *model);
 
-/* If the mapped weights are larger than this, passes over whole texts release their pages after use. */
+/* If the mapped weights have more bytes than this, passes over whole texts release their pages after use. */
 #define CH_LARGE_WEIGHTS ((int64_t)4 << 30)
 /* Returns the bytes of the files that hold the weights. */
 int64_t ch_model_file_bytes(const ch_model *model);
-/* In models of more than CH_LARGE_WEIGHTS, releases the pages of the mapped matrices that a step of a run has read.
+/* In models of more than CH_LARGE_WEIGHTS bytes, releases the pages of mapped matrices that a step of a run has read.
    Otherwise a single pass over text would bring all of them into memory. */
 void ch_model_forget_used(const ch_model *model, const ch_run *run, const ch_node *node);
 

@@ -58,8 +58,8 @@ static inline float float_of(uint32_t bits) {
   return x;
 }
 
-/* Returns an integer that orders like the float with these bits: +inf and NaN from 0x7f800000 on, negative
-   NaN last. */
+/* Returns an integer that orders like the float. +inf and positive NaN are 0x7f800000 or more, and negative NaN is
+   less than -inf. */
 static inline int32_t place_of(float x) {
   int32_t bits = (int32_t)bits_of(x);
   return bits ^ (bits >> 31 & INT32_MAX);
@@ -121,8 +121,8 @@ static ch_status find_likeliest(const float *logits, int64_t n, float *peaks, in
   return CH_OK;
 }
 
-/* Returns exp(x) for x <= 0 to a few ulp, and 0 below exp(-87). It compares bits, which order negative
-   numbers by size, so that the compiler vectorises it. */
+/* Returns exp(x) for x <= 0 to a few ulp, and 0 for x below -87. It compares bits, which order negative numbers by
+   size, so that the compiler vectorises it. */
 static inline float exp_of_negative(float x) {
   const uint32_t least = 0xc2ae0000u; /* -87 */
   uint32_t bits = bits_of(x);
@@ -236,8 +236,8 @@ static int64_t collect(const float *logits, int64_t n, const float *peaks, float
   return count;
 }
 
-/* Copies the first k of the ranking to `kept`, in the order of their ids. Returns their number. No logit below the
-   k-th largest peak is among them. */
+/* Copies the k largest logits to `kept`, in the order of their ids; of equal ones, the lowest ids are kept. Returns
+   their number. A peak is the largest logit of a block, so k logits are at least as large as the k-th largest peak. */
 static int64_t keep_top_k(const float *logits, int64_t n, const float *peaks, int64_t k, float *pool,
                           float *kept, int32_t *ids) {
   int64_t blocks = blocks_of(n);
@@ -291,7 +291,7 @@ static void apply_cut(cut at, int64_t n, float *weights) {
 
 static void keep_top_p(double top_p, int64_t n, float *weights, float *pool) {
   double total = sum_of(weights, n), target = fmax(top_p * total, 1e-30);
-  /* All weights below this sum to less than 1 - p, so none of them is needed to reach p. */
+  /* All weights below this sum to less than 1 - p of the total, so none of them is needed to reach p. */
   float least = (float)((1 - top_p) * total / (double)n);
   int64_t count = 0;
   for (int64_t i = 0; i < n; i++) {

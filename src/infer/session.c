@@ -443,8 +443,8 @@ static void pretend_tokens(ch_session *session, int64_t length, ch_random *rando
           id_count ? ids[t % id_count] : (int32_t)(pow(vocabulary, ch_random_uniform(random)) - 1);
 }
 
-/* The length of a list of normal numbers that is repeated as simulated states. It divides no part's size, so that
-   tokens differ. */
+/* The length of a list of normal numbers that is repeated as simulated states. It has whole blocks of quantised types,
+   and 2047 is odd, so that states of a width that is a power of two repeat only after 2047 tokens or more. */
 enum { MADE_UP = 2047 * 32 };
 
 /* Fills a part of the cache with the numbers, converted to its type. numbers and block are in the kernels' memory. */

@@ -10,9 +10,9 @@
 
 typedef struct ch_session_options {
   int64_t sequences;     /* number of sequences */
-  int64_t context;       /* most tokens of a sequence */
-  int64_t chunk;         /* most tokens of a prefill pass */
-  int threads;           /* most threads that it may use; 0: as ch_team_of */
+  int64_t context;       /* maximum tokens of a sequence */
+  int64_t chunk;         /* maximum tokens of a prefill pass */
+  int threads;           /* maximum number of threads; 0: as ch_team_of */
   ch_cache_types cache;  /* types of the cache; all zero: F32 */
   ch_dtype compute;      /* arithmetic of large products (ch_model.compute) */
   bool precompute_gates; /* EG-MLA-A: true to tabulate the gates of the whole vocabulary at the start */
@@ -48,7 +48,7 @@ const ch_cache *ch_session_cache(const ch_session *session);
 const ch_model *ch_session_model(const ch_session *session);
 void ch_session_set_model(ch_session *session, const ch_model *model);
 
-/* Returns the threads that the session was planned for. It never uses more. */
+/* Returns the team of threads for which the session's passes are planned. The session never uses more threads. */
 const ch_team *ch_session_team(const ch_session *session);
 
 /* Receives the logits [count, V] after tokens first ... first + count - 1, valid during the call. */

@@ -7,7 +7,7 @@
 /* The directory of a model's named chat templates, NAME.jinja. */
 #define CH_CHAT_TEMPLATES "additional_chat_templates"
 
-/* Copies the tokenizer, chat templates and generation settings that exist. */
+/* Copies the tokenizer, chat templates, generation settings and settings of image processors, if they exist. */
 ch_status ch_copy_extra_files(const char *from, const char *to, ch_error *error);
 /* Copies the files that belong to a tokenizer.json, but not that file. */
 ch_status ch_copy_tokenizer_files(const char *from, const char *to, ch_error *error);

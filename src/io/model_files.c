@@ -20,8 +20,8 @@
 #include "tensor/kernels.h"
 
 enum { MOST_INDEX_BYTES = 8 << 20, MOST_INDEX_OBJECTS = 64, MOST_SHARDS = 10000 };
-/* PIECE: elements that a thread converts at once, few enough that kernels use no other threads. SMALL_COPY: bytes that
-   one thread copies. */
+/* PIECE: elements that a thread converts at once, few enough that kernels use no other threads. SMALL_COPY: maximum
+   number of bytes that one thread copies alone. */
 enum { PIECE = 4096, SMALL_COPY = 1 << 20 };
 /* A block of MXFP4 has 32 numbers of 4 bits, the lower half of a byte first. Another tensor has a byte for each block,
    the exponent of its scale. */
@@ -420,7 +420,7 @@ static bool aligned(const void *data, ch_dtype dtype) {
   return ch_dtype_is_block_quantised(dtype) || (uintptr_t)data % ch_dtype_size(dtype) == 0;
 }
 
-/* Returns true if a tensor is copied. always_real tensors always are, and so are checked for finite values. */
+/* Returns true if a tensor is copied. always_real tensors always are, so their values are checked to be finite. */
 static bool is_copied(const ch_param *row, const ch_tensor *stored, const ch_tensor_place *place,
                       ch_dtype wanted) {
   return row->always_real || place->transposed || wanted != stored->dtype ||
@@ -581,7 +581,7 @@ static ch_status fill(load_state *o, ch_weights_mode mode) {
   return copy_all(o);
 }
 
-/* Fails for weights of an adapter, or packed weights, by the last part of a tensor's name. */
+/* Fails if a tensor's name shows that it belongs to an adapter or to packed weights. */
 static ch_status refuse_packed(const load_state *o) {
   static const char *const marks[][2] = {{"qweight", "GPTQ or AWQ"},
                                          {"qzeros", "GPTQ or AWQ"},

@@ -17,7 +17,8 @@ typedef struct ch_weights {
 
 /* The purpose for which the caller opens the weights. */
 typedef enum ch_weights_mode {
-  /* Inference: matrices stay mapped in their stored type; vectors and always_real matrices are F32. */
+  /* Inference: matrices stay mapped in their stored type, but F64 becomes F32, and MXFP4 becomes BF16. Vectors and
+     always_real matrices are F32. */
   CH_WEIGHTS_MAPPED,
   CH_WEIGHTS_F32, /* all tensors are F32; those stored as F32 stay mapped */
   CH_WEIGHTS_F64  /* all tensors are double, for the reference path */
@@ -31,7 +32,7 @@ typedef enum ch_weights_mode {
 ch_status ch_weights_open(const char *directory, const ch_config *config, const ch_params *params,
                           ch_weights_mode mode, ch_weights *weights, ch_error *error);
 void ch_weights_close(ch_weights *weights);
-/* Releases mapped memory, like ch_map_forget; memory that the weights own stays. */
+/* Releases mapped memory, like ch_map_forget. Memory that the weights own is not released. */
 void ch_weights_forget(const ch_weights *weights, const void *data, size_t bytes);
 /* Opens the files and reads their headers, the first half of loading. `tensors` stays NULL. */
 ch_status ch_weights_find(const char *directory, ch_weights *weights, ch_error *error);
@@ -40,8 +41,9 @@ ch_status ch_weights_find(const char *directory, ch_weights *weights, ch_error *
    whose files have a head with other values than the embedding is not tied. */
 ch_status ch_config_read_stored(const char *path, ch_config *config, ch_error *error);
 
-/* Declares the tensors of a model (ch_model_declare). If `directory` is one, its files give the residuals, and the
-   shapes that the configuration leaves open ("sharing.rank", and "sharing.atoms" of groups). */
+/* Declares the tensors of a model (ch_model_declare). If the model is of Crosshead's own types and `directory` exists,
+   its files give the residuals, and the shapes that the configuration leaves open ("sharing.rank", and "sharing.atoms"
+   of groups). */
 ch_status ch_model_declare_stored(const char *directory, const ch_config *config, ch_params *params,
                                   ch_error *error);
 /* Like ch_model_declare_stored, with the shapes of the tensors of a safetensors file whose names begin with
@@ -59,8 +61,9 @@ ch_status ch_weights_write(const char *directory, const ch_params *params, const
    last: a directory without config.json is not a model. */
 ch_status ch_config_store(const char *directory, const ch_config *config, ch_error *error);
 typedef struct ch_model_writing {
-  const ch_weights *read; /* weights whose mappings have the tensors; written pages are released; or NULL */
-  /* Called with the bytes written and in all. A status other than CH_OK ends the writing. Or NULL. */
+  const ch_weights *read; /* weights in whose mappings the tensors are; written pages are released; or NULL */
+  /* Called with the bytes written so far and the bytes of all tensors. A status other than CH_OK ends the writing. May
+     be NULL. */
   ch_status (*step)(void *context, const char *what, double done, double total, ch_error *error);
   void *context;
 } ch_model_writing;

@@ -13,7 +13,7 @@ typedef struct ch_tensor_place {
   char name[CH_TENSOR_NAME_SIZE];
   int64_t first, rows;
   bool transposed;
-  int64_t step; /* distance between two columns of a transposed tensor; 0: adjacent */
+  int64_t step; /* distance between two columns of a transposed tensor, or two rows of MXFP4; 0: adjacent */
   /* number of experts in a tensor [experts, ...] of the file, and index of this one; experts = 0: no such tensor */
   int64_t experts, expert;
   bool plus_one;      /* true if the file has the differences from 1 */

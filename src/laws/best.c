@@ -1,10 +1,10 @@
 /* Intervals of distances from the best.
  *
- * Let b be the group that is truly the best. With probability 1 - error, no other mean is ahead of b's by more than
- * `margin` beyond what is true: Dunnett's one-sided test of all others against b. Whenever that holds, b is among the
- * groups whose mean is within the margin of every other, and the largest distance from one of those, plus the margin,
- * bounds the distance from b. So all upper bounds are right together, whichever group is the best. Lower bounds are
- * right one by one: a group that is surely worse than another is behind the best by at least as much. */
+ * Let b be the group that is truly the best. With probability 1 - error, the observed lead of every other group over
+ * b exceeds its true lead by at most `margin`: Dunnett's one-sided test of all others against b. If that holds, b is
+ * among the groups whose mean is within the margin of every other, and the largest distance from one of those, plus
+ * the margin, bounds the distance from b. So all upper bounds are right together, whichever group is the best. Lower
+ * bounds are right one by one: a group that is surely worse than another is behind the best by at least as much. */
 #include "laws/best.h"
 
 #include <math.h>

@@ -18,9 +18,9 @@ typedef struct work {
   int count, groups, blocks;
   int *component;  /* [groups]: the least group in the same component of groups that blocks connect */
   double *weights; /* [groups]: weight of each of the group's values, times the pooled variance */
-  double *block_weights, *effect; /* [blocks] */
+  double *block_weights, *effect; /* [blocks]: sum of the weights in a block, and the block's effect */
   double *inverse;                /* [groups * groups]: inverse of the normal equations' matrix */
-  double *means, *right;          /* [groups] */
+  double *means, *right;          /* [groups]: means, and right side of the normal equations (or scratch) */
   double *squares, *degrees;      /* [groups]: sum of squared residuals, and its degrees of freedom */
   double *variances;              /* [groups]: moderated variances */
   double pooled;                  /* pooled variance of the residuals */
@@ -161,7 +161,8 @@ static double variance_at(const work *w, int node, int group, double *degrees) {
   return isinf(d0) ? s0 : (d0 * s0 + w->squares[group]) / *degrees;
 }
 
-/* Sets each group's variance to the reciprocal of its expected precision. */
+/* Sets each group's variance to the reciprocal of its expected precision, and its weight to that precision times the
+ * pooled variance. */
 static void moderate(work *w) {
   for (int g = 0; g < w->groups; g++) {
     double precision = 0, degrees;

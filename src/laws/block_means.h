@@ -1,7 +1,7 @@
 /* Means of groups that were observed in the same blocks, and how well their differences are known.
  *
  * The model is value = mean of the group + effect of the block + noise. Here a group is a mechanism and a block a
- * seed. A seed gives all mechanisms the same batches, so its effect on all of them is no noise of a difference.
+ * seed. A seed gives all mechanisms the same batches, so its effect on all of them adds no noise to differences.
  *
  * Groups need not be equally noisy. Their variances are drawn towards each other by empirical Bayes, as limma does
  * for genes (Smyth 2004): sigma_i^2 is scaled inverse chi-square with d0 degrees of freedom around s0^2. Few groups

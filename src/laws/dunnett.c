@@ -9,7 +9,7 @@
 #include <math.h>
 
 /* Both integrands are smooth and vanish at the ends, where the trapezoidal rule converges exponentially: z_step
- * against the normal density's width of 1, CH_DUNNETT_STEP against that of s at the most degrees of freedom. */
+ * against the normal density's width of 1, CH_DUNNETT_STEP against the width of the density of s at most_degrees. */
 static const double z_step = 0.25, z_most = 8, most_degrees = 1000;
 
 static double normal_below(double x) {
@@ -58,6 +58,6 @@ double ch_dunnett_value(const ch_dunnett *dunnett, bool outside, double error, d
     else
       high = middle, after = of_middle;
   }
-  /* The logarithm of the probability is all but straight over so short a way. */
+  /* The logarithm of the probability is nearly linear over so short an interval. */
   return after < before ? low + (high - low) * log(before / error) / log(before / after) : high;
 }

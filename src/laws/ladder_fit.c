@@ -39,8 +39,8 @@ ch_ladder_tables *ch_ladder_tables_new(const ch_rung_losses *data, int count) {
   return tables;
 }
 
-/* Returns the remaining squared residuals with these powers; amplitude [shares] (may be NULL) receives the
- * best ones. */
+/* Returns the remaining squared residuals with these powers. amplitude [shares], unless NULL, receives the best
+ * amplitudes. */
 static double remaining(const ch_rung_losses *d, double floor, const double *powers, double squares,
                         double *amplitude) {
   double left = 0;

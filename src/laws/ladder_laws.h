@@ -5,7 +5,7 @@
 #include "base/arena.h"
 #include "laws/ladder_fit.h"
 
-/* The models of a mechanism, the smallest first: its rungs. All arrays are the caller's. */
+/* The models of a mechanism, the smallest first: its rungs. The caller owns all arrays. */
 typedef struct ch_ladder_curve {
   const char *name;
   int32_t rungs;
@@ -37,7 +37,7 @@ struct ch_ladder_laws {
  * finite and positive, a baseline out of range. */
 ch_status ch_ladder_fit(const ch_ladder_curve *curves, int count, int baseline, ch_ladder_laws **laws,
                         ch_error *error);
-/* NULL is fine. */
+/* Frees the laws. `laws` may be NULL. */
 void ch_ladder_laws_free(ch_ladder_laws *laws);
 
 /* Returns the loss that law `index` predicts for so much compute. */

@@ -1,7 +1,7 @@
 /* A quantity's interval is its range over all laws whose sum of squares is at most t^2 s^2 above the least: the
- * interval of its profile, by an F test with one degree of freedom above the line. The floor is what the laws are
- * most curved in, so it is held at many values; what is left of the rise belongs to amplitude and alpha, in which the
- * laws are nearly linear then.
+ * interval of its profile, by an F test with one degree of freedom in the numerator. The laws are most curved in the
+ * floor, so it is held at many values. The rest of the rise belongs to amplitude and alpha, in which the laws are then
+ * nearly linear.
  *
  * One floor for all that the losses do not refute may still be wrong, and multipliers depend on it: then the laws
  * with a floor of their own are allowed as well, with their own least sum of squares. */
@@ -83,7 +83,7 @@ static void hold_floors(const ch_ladder_ranges *r, group *g) {
   g->held = HELD;
 }
 
-/* Returns false when out of memory. */
+/* If the laws share one floor, prepares the ranges of laws with separate floors. Returns false when out of memory. */
 static bool allow_own_floors(ch_ladder_ranges *r) {
   ch_ladder_solution own = r->fitted;
   if (!own.fit.one_floor || own.count == 1) return true;
@@ -166,7 +166,7 @@ static double loss_variance(const ch_compute_law *law, const fit_variance *s, do
 
 /* --- quantities -------------------------------------------------------------------------------------------------- */
 
-/* Two laws (or one, twice), and a value of log C or where such values begin and end. */
+/* Two laws (or one law twice), and either a value of log C or the ends of a range of it. */
 typedef struct view {
   const ch_rung_losses *data_a, *data_b;
   const ch_compute_law *a, *b;

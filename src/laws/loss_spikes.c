@@ -84,7 +84,7 @@ ch_stability ch_stability_end(const ch_stability_watch *w, bool finite) {
   bool lasting = w->inside && w->step - w->spike.first + 1 >= CH_SPIKE_RECENT;
   if (w->inside) {
     ch_spike open = w->spike;
-    open.recovered = !lasting; /* too late in the run to tell */
+    open.recovered = !lasting; /* a spike that began just before the end counts as recovered */
     keep_spike(&found, &open);
   }
   if (!finite) {

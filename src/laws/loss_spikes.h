@@ -20,7 +20,7 @@ typedef struct ch_stability_watch {
   ch_stability found;
 } ch_stability_watch;
 
-/* Begins a run of so many steps. */
+/* Begins a run of `steps` steps. */
 void ch_stability_begin(ch_stability_watch *watch, int64_t steps);
 /* Takes the training loss of the next step. Returns true when the run has no hope of recovery and can be stopped: a
    spike has lasted a fifth of all steps, and at least 50. */
@@ -29,7 +29,7 @@ bool ch_stability_loss(ch_stability_watch *watch, double loss);
  * finite. */
 ch_stability ch_stability_end(const ch_stability_watch *watch, bool finite);
 
-/* Judges the training losses [n] of every step of a run; losses after one that is not finite do not count. */
+/* Judges the training losses [n] of every step of a run; losses after one that is not finite are ignored. */
 ch_stability ch_judge_stability(const double *losses, int64_t n);
 
 /* Names of verdicts, indexed by ch_stability_verdict. */

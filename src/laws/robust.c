@@ -70,7 +70,8 @@ double ch_robust_reach(bool possible(void *context, double value), void *context
   return (inside + outside) / 2;
 }
 
-/* Takes from `vector` what the unit vector `column` explains; both with weights. Returns how much that was. */
+/* Subtracts from `vector` its projection on the unit vector `column`, in the weighted inner product. Returns the square
+ * of the projection. */
 static double project(int n, const double *weights, const double *column, double *vector) {
   double product = 0;
   for (int i = 0; i < n; i++) product += weights[i] * column[i] * vector[i];

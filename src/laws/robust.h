@@ -1,4 +1,4 @@
-/* Shared by fits of laws to noisy losses: weights against outliers, the scale of the noise, and intervals. */
+/* Functions that fits of laws to noisy losses share: weights against outliers, the scale of the noise, intervals. */
 #ifndef CH_LAWS_ROBUST_H
 #define CH_LAWS_ROBUST_H
 
@@ -9,10 +9,10 @@
 double ch_robust_weight(double u, bool redescending);
 
 /* Estimates the standard deviation of n deviations from the median of their absolute values, after a fit of
- * so many parameters. Reorders `sizes` [n], the absolute values. */
+ * `parameters` parameters. Reorders `sizes` [n], the absolute values. */
 double ch_robust_scale(double *sizes, int n, int parameters);
 
-/* Tests if a fit with a quantity held at a value is significantly worse than the best fit. */
+/* A test that decides if a fit with a quantity held at a value is significantly worse than the best fit. */
 typedef struct ch_robust_test {
   double least;    /* weighted sum of squares of the best fit */
   double per_unit; /* F statistic per unit of rise of the weighted sum of squares */
@@ -34,9 +34,9 @@ double ch_robust_reach(bool possible(void *context, double value), void *context
                        double step);
 
 /* Returns how much of the deviations u [n] of a fit, with weights [n], is a smooth curve, not noise: the root mean
- * square of what the columns beyond the law's slopes explain, or 0 when that is less than what remains, or chance
- * (0.1 %). columns [count][n], with room for [n] more, are overwritten. The first `parameters` are the law's
- * slopes, the others smooth functions. ordered: neighbours' noise may be correlated. */
+ * square of what the columns beyond the law's slopes explain. Returns 0 if that is less than what remains, or if
+ * chance may explain it (0.1 %). columns [count][n], with room for [n] more, are overwritten. The first `parameters`
+ * are the law's slopes, the others smooth functions. ordered: true if neighbours' noise may be correlated. */
 double ch_robust_systematic(int n, const double *u, const double *weights, double *columns, int parameters,
                             int count, bool ordered);
 

@@ -27,7 +27,8 @@ typedef struct curve {
   double unit;               /* ln of the tokens that D is measured in */
   double *log_tokens, *loss; /* [n]: ln(D) - unit, and the losses */
   double *precision; /* [n]: relative precision of a loss, by its group's size and the noise at its level */
-  double *weight, *powers, *residual; /* [n] */
+  /* [n]: weights of the fit, D^-alpha, and residuals; the last two also serve as scratch */
+  double *weight, *powers, *residual;
 } curve;
 
 /* A law, and the weighted sum of its squared residuals. */

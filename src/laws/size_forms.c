@@ -37,7 +37,8 @@ static double ratio_loss(const double at[NUMBERS], double x, double y, double sl
   return d * sum;
 }
 
-/* Replaces coordinates: A by ln N_c, B by ln D_c, or A by ln L at a place and B by the logit of the size's
+/* Converts coordinates to A and B. With CH_HELD_SIZE the coordinate in place of A is ln N_c, with CH_HELD_TOKENS the
+ * one in place of B is ln D_c. With CH_HELD_LOSS they are ln L at the constraint's place, and the logit of the size's
  * share in that loss. */
 static void ratio_unfold(const ch_size_constraint *held, const double from[NUMBERS], double at[NUMBERS],
                          double slopes[NUMBERS][NUMBERS]) {
@@ -90,8 +91,9 @@ static double sum_loss(const double at[NUMBERS], double x, double y, double slop
   return loss;
 }
 
-/* Replaces coordinates: A or B at the models' means by ln A or ln B of the formula, or A by ln L at a place. With
- * ln L, the log ratios of the shares of tokens and of the floor in that loss to the size's share replace B and E. */
+/* Converts coordinates to A, B and E. With CH_HELD_SIZE the coordinate in place of A is ln A of the formula, with
+ * CH_HELD_TOKENS the one in place of B is ln B. With CH_HELD_LOSS the three are ln L at the constraint's place, and the
+ * log ratios of the shares of tokens and of the floor in that loss to the size's share. */
 static void sum_unfold(const ch_size_constraint *held, const double from[NUMBERS], double at[NUMBERS],
                        double slopes[NUMBERS][NUMBERS]) {
   double n = exp(from[1]), d = exp(from[3]), s[3];

@@ -222,7 +222,8 @@ static bool is_possible(void *context, double value) {
   return ch_robust_passes(&t->test, t->near.sum);
 }
 
-/* Returns an interval in logarithms. An end beyond `low` or `high` is open. */
+/* Returns an interval in logarithms. An end beyond the range that is tried is open: `low` to `high` for exponents, and
+ * widest_log to either side for other quantities. */
 static ch_estimate interval(trial *t, const candidate *law, ch_size_constraint held, double low,
                             double high) {
   t->held = held;

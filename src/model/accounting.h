@@ -8,9 +8,9 @@
 #include "config/params.h"
 #include "graph/cache.h"
 
-/* Fills the parameters_ members and sets the others to zero. */
+/* Fills in the parameters_ members and sets the others to zero. */
 void ch_account_parameters(const ch_config *config, const ch_params *params, ch_account *account);
-/* Fills all members. params: the config's table. depth: tokens of context. cache: the types of the cache. */
+/* Fills in all members. params: the config's table. depth: tokens of context. cache: the types of the cache. */
 ch_status ch_account_model(const ch_config *config, const ch_params *params, int64_t depth,
                            ch_cache_types cache, ch_account *account, ch_error *error);
 /* Appends the account as a JSON object, with its depth and the name of its cache types. name: the value of its first

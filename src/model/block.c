@@ -1,5 +1,5 @@
 /* The block that all models share: x += r f(norm(x)), for attention and then for the feed-forward network.
- * Norms may be elsewhere (config.h, ch_norm_placement), and both halves may read the same normed x. */
+ * Norms may be elsewhere (config/config.h, ch_norm_placement), and both halves may read the same normed x. */
 #include "model/block.h"
 
 #include <stdio.h>

@@ -4,7 +4,8 @@
 
 #include "tensor/value_memory.h"
 
-/* Zero-initialise. It stays empty for kernels that compute in the host's memory. */
+/* Copies of weights, and buffers for a run's inputs and value. It must be zero at first. It stays empty for kernels
+   that compute in the host's memory. */
 typedef struct ch_engine_copies {
   const ch_value_memory *memory;
   const ch_tensor *given; /* [count] weights that were copied last */

@@ -6,7 +6,7 @@
 
 /* Returns true if the layer has experts. */
 bool ch_moe_in_layer(const ch_config *config, int layer);
-/* Returns the number of layers before `layer` that have experts; num_hidden_layers counts all layers. */
+/* Returns the number of layers before `layer` that have experts. `layer` may be num_hidden_layers, for all of them. */
 int ch_moe_layers_before(const ch_config *config, int layer);
 void ch_moe_declare(ch_declaration *declaration);
 ch_node *ch_moe(ch_builder *builder, ch_node *x);

@@ -14,7 +14,7 @@ struct ch_runner {
   int64_t vocab_size; /* number of token ids, or of classes */
   bool vision, rings; /* rings: true if layers with a window store only its tokens */
   int64_t places;     /* number of learned positions; 0: positions are not learned */
-  int32_t *positions; /* [sequences, length] */
+  int32_t *positions; /* [sequences, length] positions of a pass's tokens */
   int parameters;
   size_t input_bytes[CH_INPUT_COUNT]; /* size of each input; 0: the model does not have it */
 };

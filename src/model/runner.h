@@ -58,7 +58,7 @@ typedef struct ch_runner_call {
   const int32_t *tokens;    /* [sequences, length] ids, checked against the vocabulary */
   /* heads with a loss: [sequences, length] targets, -1 = not predicted; models of images: labels */
   const int32_t *targets;
-  const void *states;            /* CH_HEAD_OF_STATES: the only input */
+  const void *states;            /* [sequences * length, hidden] only input of CH_HEAD_OF_STATES */
   const float *pixels;           /* models of images: [sequences, channels, size, size] instead of tokens */
   const int32_t *document_start; /* graphs with documents: [sequences, length], or NULL */
   ch_cache *cache;               /* graphs with a cache; a successful run adds `length` to its lengths */

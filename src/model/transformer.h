@@ -34,7 +34,7 @@ typedef struct ch_model_graph {
   /* tokens per sequence of the cache, whose layers with a sliding window then have rings; 0: all layers store all
      tokens */
   int64_t capacity;
-  int64_t context;        /* most tokens of a text; 0: `capacity` or, if that is 0, `length` */
+  int64_t context;        /* maximum tokens of a text; 0: `capacity` or, if that is 0, `length` */
   bool gates_known;       /* graphs with a cache: see ch_builder.gates_known */
   bool expand_gates;      /* for comparison: see ch_builder.expand_gates */
   int table_shares;       /* see ch_builder.table_shares */

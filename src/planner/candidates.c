@@ -21,7 +21,7 @@
 enum { SIZE = 32 };
 static const double most_bytes = 9e18;
 
-/* Shared by all steps. */
+/* A request, which all steps share. */
 typedef struct plan_request {
   const ch_capacity_settings *settings;
   ch_capacity_question question;
@@ -248,7 +248,8 @@ static void expect(const plan_request *a, const ch_capacity_sizes *sizes,
                         e->user_tokens_per_second, a->settings->least_speed);
 }
 
-/* Computes the memory of each rank, if several train it. */
+/* Computes the memory of each rank in training, if the settings have ranks and the model has positions for the
+ * context. */
 static ch_status measure_training(const plan_request *a, const ch_config *config, const char *path,
                                   ch_train_memory *memory, ch_error *error) {
   const ch_capacity_settings *s = a->settings;
@@ -257,7 +258,7 @@ static ch_status measure_training(const plan_request *a, const ch_config *config
   ch_train_options_default(config, &options);
   options.sequence = s->context;
   options.micro_batch = 1;
-  options.batch = 2; /* gradients of several are added up */
+  options.batch = 2; /* two micro-batches, whose gradients are added */
   options.steps = 1;
   options.dtype = s->training == CH_PRECISION_BF16 ? CH_BF16 : CH_F32;
   CH_TRY(ch_train_options_check(&options, config, error));

@@ -7,7 +7,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 
-enum { CH_CAPACITY_MOST = 128 }; /* candidates */
+enum { CH_CAPACITY_MOST = 128 }; /* maximum number of candidates */
 
 struct ch_capacity {
   int64_t context, users, memory; /* requested tokens per user, users, and bytes */
@@ -16,7 +16,7 @@ struct ch_capacity {
   ch_precision training;    /* precision of training */
   char cache[64];           /* cache types, as pages show them */
   const char *weights;      /* element type of all candidates' weights, or "as stored" if they differ */
-  const ch_device *devices; /* [device_count]: a copy */
+  const ch_device *devices; /* [device_count]: copies of the requested devices */
   int32_t device_count;
   ch_capacity_candidate *candidates; /* [count] */
   ch_capacity_estimate *expected;    /* [device_count, CH_CAPACITY_MOST] */
@@ -24,7 +24,7 @@ struct ch_capacity {
   ch_arena arena;
 };
 
-/* Fills a zeroed answer. The caller releases the arena, also on failure. */
+/* Fills in a zeroed answer. The caller releases the arena, also on failure. */
 ch_status ch_capacity_answer(const ch_capacity_settings *settings, ch_capacity *capacity, ch_error *error);
 
 #endif

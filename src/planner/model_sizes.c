@@ -130,8 +130,8 @@ double ch_capacity_needed(const ch_capacity_sizes *sizes, double users, double c
          ch_capacity_gates(sizes, users, context) + ch_capacity_work(sizes, users);
 }
 
-/* Returns the largest whole number for which `fits` is true. `fits` is true up to some number and false above
- * it; 0: none. */
+/* Returns the largest whole number for which `fits` is true, or 0 if there is none. `fits` is true up to some number
+ * and false above it. */
 static int64_t largest(bool (*fits)(const ch_capacity_sizes *, double, double, double),
                        const ch_capacity_sizes *sizes, double other, double memory) {
   int64_t low = 0, high = INT64_C(1) << 52;
@@ -233,7 +233,8 @@ static double product_rate(const ch_device *device, ch_dtype type, double share)
   return integers ? device->flops_quantised * device->computing_quantised : device->flops * share;
 }
 
-/* Returns the time of reading and arithmetic together. They overlap, but not if they last equally long. */
+/* Returns the time of reading and arithmetic together. They overlap almost fully if one lasts much longer than the
+ * other, and less the closer their times are. */
 static double together(double reading, double computing) {
   return hypot(reading, computing);
 }

@@ -8,7 +8,7 @@
 
 /* The question, the same for every model. */
 typedef struct ch_capacity_question {
-  int64_t context, users;
+  int64_t context, users; /* tokens of context of each user, and number of users */
   ch_cache_types cache;
   bool typed;       /* true if matrices are stored as `weights`; else as in the files, or as BF16 */
   ch_dtype weights; /* F32, F16, BF16 or a block-quantised type, as `crosshead quantize` would store them */
@@ -17,7 +17,7 @@ typedef struct ch_capacity_question {
 /* The memory and arithmetic of a model. Sizes are in bytes. */
 typedef struct ch_capacity_sizes {
   ch_account account; /* parameters, cache and FLOPs per token at the end of the context */
-  /* all weights; those that a decoding step reads; those that a pass over a prompt reads */
+  /* bytes of all weights, of those that a decoding step reads, and of those that a pass over a prompt reads */
   double weights, step_weights, pass_weights;
   ch_dtype type;               /* type of most elements of matrices */
   double token;                /* cache of one token of a user, with scalars and ids */
@@ -27,8 +27,8 @@ typedef struct ch_capacity_sizes {
   double gate_row;             /* row of a token id in models with embedding gates; else 0 */
   int64_t vocabulary;          /* number of ids that can have a gate_row */
   double prompt_work;          /* work memory of a pass over a prompt */
-  double step_work, user_work; /* work memory of a decoding step of one user; of each further user */
-  /* FLOPs of a prompt of the context's length: all; those of attention over the context */
+  double step_work, user_work; /* work memory of a decoding step of one user, and that of each further user */
+  /* FLOPs of a prompt of the context's length: all, and those of attention over the context */
   double prompt_flops, prompt_attention_flops;
   int64_t passes; /* passes over a prompt of the context's length */
   int64_t layers;
@@ -48,8 +48,8 @@ double ch_capacity_gates(const ch_capacity_sizes *sizes, double users, double co
 double ch_capacity_work(const ch_capacity_sizes *sizes, double users);
 double ch_capacity_needed(const ch_capacity_sizes *sizes, double users, double context);
 
-/* Return the most users with contexts of this length, and the longest contexts of so many users, in `memory` bytes;
- * 0: none fits. */
+/* Return the maximum number of users with contexts of this length, and the maximum context of each of `users` users,
+ * in `memory` bytes. Return 0 if none fits. */
 int64_t ch_capacity_users(const ch_capacity_sizes *sizes, int64_t context, double memory);
 int64_t ch_capacity_context(const ch_capacity_sizes *sizes, int64_t users, double memory);
 

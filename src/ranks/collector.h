@@ -22,7 +22,7 @@ typedef struct ch_collector {
   int next;                    /* slot of the next message */
   char *received;              /* last received message */
   size_t room;                 /* size of `received` */
-  int64_t *sent;  /* [ranks, ranks + 1] messages from each to each, and bytes of a sender's largest */
+  int64_t *sent; /* [ranks, ranks + 1] number of messages from each rank to each, then bytes of its largest */
   int64_t *taken; /* [ranks] messages received from each rank */
 } ch_collector;
 

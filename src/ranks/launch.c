@@ -18,7 +18,8 @@ enum { BUILT_WITH_MPI = sizeof CH_MPI_MODULE_DIRECTORY > 1 };
 
 static const char module_name[] = "crosshead-mpi.so";
 
-/* Returns the first environment variable in `names` that is a number, or `otherwise`. */
+/* Returns the value of the first environment variable in `names` that is a number from 0 to INT_MAX. Returns
+   `otherwise` if there is none. */
 static int number_in(const char *const *names, int otherwise) {
   for (; *names; names++) {
     double number;

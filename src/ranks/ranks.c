@@ -66,6 +66,9 @@ ch_traffic ch_ranks_traffic(const ch_rank_group *ranks) {
 ch_status ch_ranks_split(const ch_rank_group *ranks, int group, ch_rank_group **part, ch_error *error) {
   *part = NULL;
   if (!ranks) return CH_OK;
+  if (!ranks->transport->split)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "ranks over sockets cannot be divided; start them with MPI, or leave out {ranks_per_run}");
   int rank, count;
   void *context = ranks->transport->split(ranks->context, group, &rank, &count);
   if (!context) return ch_no_memory(error);

@@ -24,8 +24,8 @@ ch_status ch_shared_agree(ch_shared_work *shared, ch_status status, ch_error *er
 ch_status ch_shared_join(ch_shared_work *shared, const int32_t *owners, int64_t count, void *items,
                          size_t bytes_each, ch_error *error);
 /* Synchronises a part that only rank 0 does, before the agreement. Rank 0 calls it after it has finished or failed; the
-   others wait for that. They return false if `stop`, which may be NULL, returned true while they waited; rank 0 then
-   receives the alarm. */
+   others wait for that. If `stop`, which may be NULL, returns true while they wait, they raise the alarm and return
+   false once rank 0 has called it. */
 bool ch_shared_await_first(ch_shared_work *shared, ch_stop_test stop, void *context);
 void ch_shared_end(ch_shared_work *shared);
 

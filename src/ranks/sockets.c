@@ -150,15 +150,6 @@ static bool waits(void *context, int tag) {
   return false;
 }
 
-/* Returns NULL: groups of ranks over sockets cannot be divided. */
-static void *split(void *context, int group, int *rank, int *count) {
-  (void)context;
-  (void)group;
-  (void)rank;
-  (void)count;
-  return NULL;
-}
-
 static void leave(void *context) {
   socket_group *o = context;
   for (int r = 0; r < o->count; r++)
@@ -177,7 +168,6 @@ static const ch_transport transport = {.send = send_to,
                                        .broadcast = broadcast,
                                        .done = done,
                                        .waits = waits,
-                                       .split = split,
                                        .leave = leave};
 
 ch_status ch_connect_ranks(int rank, int count, const int *sockets, ch_rank_group **ranks, ch_error *error) {

@@ -25,7 +25,8 @@ typedef struct ch_transport {
   bool (*done)(void *context, uint64_t *handle);
   /* Returns true if a message with this tag, from any rank, waits to be received. */
   bool (*waits)(void *context, int tag);
-  /* Divides the group: ranks with equal `group` form one, in the order of their ranks here. Returns its context. */
+  /* Divides the group: ranks with equal `group` form one, in the order of their ranks here. Returns its context, or
+     NULL if out of memory. The member is NULL if the transport cannot divide groups. */
   void *(*split)(void *context, int group, int *rank, int *count);
   /* Leaves a group that `split` created, or the first group and with it the transport. */
   void (*leave)(void *context);

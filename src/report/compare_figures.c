@@ -14,7 +14,7 @@ static bool on_images(const ch_summary *summary) {
   return summary->count && summary->groups[0].runs[0]->images;
 }
 
-/* Returns the quality that a figure shows: percents of images, else the loss. */
+/* Returns the quality that a figure shows: the top-1 accuracy in percent for images, else the validation loss. */
 static double shown_quality(const ch_model_result *run) {
   return run->images ? 100 * run->top1 : run->validation_loss;
 }
@@ -171,7 +171,7 @@ json_t *ch_figure_curves(const ch_summary *summary, const ch_comparison *compari
   bool images = on_images(summary);
   json_t *series = json_array();
   const int shown = summary->compared > 0 ? summary->compared : summary->count;
-  for (int i = 0; i < shown; i++) { /* as in the figure of quality */
+  for (int i = 0; i < shown; i++) { /* models that diverged are left out, unless all did */
     const ch_group *group = &summary->groups[i];
     json_array_append_new(series, mean_series(group, i, validation_of, "validation", "marks"));
     json_t *training = mean_series(group, i, training_of, "training", "thin");
@@ -186,7 +186,8 @@ json_t *ch_figure_curves(const ch_summary *summary, const ch_comparison *compari
                 axis(images ? "training images" : "training tokens", images ? "images" : "tokens", false, 10),
                 "y", axis(images ? "loss, nats per image" : "loss, nats per token", "loss", false, 10),
                 "series", series, "switches", "second-half", "log-x", "log-y");
-  /* Hidden until switched on: training losses are noisier, and laws crowd the figure. */
+  /* These series are hidden until the reader switches them on: training losses are noisier, and laws crowd the
+     figure. */
   put_member(figure, "off", json_pack("[s, s]", "training", "fitted law"));
   if (summary->seeds > 1)
     put_member(figure, "note",

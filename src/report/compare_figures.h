@@ -1,4 +1,5 @@
-/* The figures of a comparison, in the form of report/figure.h. All are NULL when out of memory. */
+/* The figures of a comparison, in the form of report/figure.h. Each ch_figure_ function returns NULL when out of
+ * memory. */
 #ifndef CH_REPORT_COMPARE_FIGURES_H
 #define CH_REPORT_COMPARE_FIGURES_H
 
@@ -6,9 +7,9 @@
 
 #include "experiment/findings/summary.h"
 
-/* Returns quality against cost, with the Pareto front and the limit of what is good enough. */
+/* Returns quality against cost, with the Pareto front and the limit of quality that is good enough. */
 json_t *ch_figure_quality(const ch_summary *summary, const ch_comparison *comparison);
-/* Returns loss curves of training, means over seeds, with the laws fitted to them. */
+/* Returns the curves of validation and training loss as means over seeds, with the fitted laws. */
 json_t *ch_figure_curves(const ch_summary *summary, const ch_comparison *comparison);
 /* Returns true if any model tried learning rates. ch_figure_rates shows the losses at them. */
 bool ch_has_tried_rates(const ch_summary *summary);
@@ -22,7 +23,8 @@ json_t *ch_figure_second_speed(const ch_summary *summary);
  * cache. */
 bool ch_has_depths(const ch_summary *summary);
 json_t *ch_figure_depths(const ch_summary *summary);
-/* Returns true if parameters and arithmetic are known by the parts of the model. */
+/* Returns true if the parameters and FLOPs of each part of the models are known. ch_figure_parameters and
+ * ch_figure_flops show them. */
 bool ch_has_account(const ch_summary *summary);
 json_t *ch_figure_parameters(const ch_summary *summary);
 json_t *ch_figure_flops(const ch_summary *summary);

@@ -1,4 +1,4 @@
-/* Writes a comparison for a terminal: the verdict, the table of models and its notes. */
+/* Writes a comparison for a terminal: the verdict, the table of models, tasks, notes and the ladder. */
 #include "report/comparison_text.h"
 
 #include "base/table.h"
@@ -14,8 +14,8 @@
 
 #include <string.h>
 
-/* Writes the headings. A group's heading is above the last of its columns. Every cell but those of names ends
- * in a mark, or in a blank in its place. */
+/* Writes the headings. A group's heading is above the last of its columns. Every cell except the names ends in a mark
+ * or, without a mark, in a blank. */
 static void put_headings(const ch_columns *columns, ch_table *table) {
   ch_table_cell(table, "%s", "");
   for (int c = 0, first = 0; c < columns->count; c++) {
@@ -63,7 +63,7 @@ static void put_speed_notes(const ch_columns *columns, const ch_summary *summary
   else if (speeds)
     ch_text_puts(text, "± of a speed: about half of its measurements are within it.\n");
   if (ch_columns_have_unsteady(columns, summary))
-    ch_text_puts(text, "? not steady: " CH_UNSTEADY_NOTE " Use remeasure to time all models again.\n");
+    ch_text_puts(text, "? not steady: " CH_UNSTEADY_NOTE " The setting remeasure times all models again.\n");
 }
 
 /* Writes "Learning rates, tuned: mla 0.0018 (0.0015 to 0.0022 is as good, the usual 0.003 costs 1.9 %); ..." */
@@ -112,7 +112,7 @@ void ch_spikes_write(const ch_summary *summary, ch_text *text) {
   ch_text_puts(text, summary->fewest > 1 ? " (means over seeds)." : ".");
 }
 
-/* Ends a line that begins at `from` and may be empty. Returns where the next one begins. */
+/* Ends the line that begins at `from` unless it is empty. Returns the offset at which the next line begins. */
 static size_t end_line(size_t from, ch_text *text) {
   if (text->size > from) ch_text_puts(text, "\n");
   return text->size;
@@ -136,7 +136,7 @@ static void put_meaning(const char *name, const ch_preset *preset, ch_table *tab
   ch_text_free(&words);
 }
 
-/* Writes a line for each choice that says what its name means. */
+/* Writes a line for each choice with the meaning of its name, if there are several models. */
 static void put_meanings(const ch_summary *summary, ch_text *text) {
   const ch_decision *d = &summary->decision;
   ch_table table = {.columns = "ll", .gap = 2};
@@ -154,7 +154,7 @@ static void put_meanings(const ch_summary *summary, ch_text *text) {
   ch_table_write(&table, text);
 }
 
-/* Writes the notes below the table, a line each. */
+/* Writes the notes below the table, one per line. */
 static void put_notes(const ch_comparison *comparison, const ch_columns *columns, ch_summary *summary,
                       ch_text *text) {
   ch_warnings warnings;

@@ -156,8 +156,8 @@ void ch_compression_sentence(const ch_compression_report *r, ch_text *text) {
   ch_text_puts(text, ".");
 }
 
-/* Returns the table for figures. The compressed model and the remedies below it have columns of equal
- * width. */
+/* Returns an empty table of figures with fixed column widths. The table of the compressed model and those of narrower
+ * cache types below it thus align. */
 static ch_table figure_table(void) {
   return (ch_table){.columns = "l26r14r14r11", .gap = 1};
 }
@@ -188,7 +188,7 @@ static void put_figures(const ch_compression_report *r, ch_text *text) {
   ch_table_write(t, text);
 }
 
-/* Compares the original model with itself with a narrower type of cache. */
+/* Writes the figures of the original model before and after its cache gets a narrower type. */
 static void put_types(const char *title, const ch_compression_figures *before,
                       const ch_compression_figures *f, ch_text *text) {
   ch_table table = figure_table();

@@ -16,7 +16,7 @@ typedef struct ch_compression_figures {
   const char *cache_types; /* element types of cache_bytes_per_token: "q8_0"; NULL: 16 bits */
   int64_t weight_bytes;    /* bytes of the model's weight files */
   bool measured;           /* true if loss and perplexity were measured on the held-out text */
-  double loss, perplexity;
+  double loss, perplexity; /* loss in nats per token */
   double decode_tokens_per_second;
 } ch_compression_figures;
 
@@ -31,17 +31,17 @@ typedef struct ch_compression_report {
   const char *cache_types; /* element types chosen for `goal`; NULL: none */
   /* figures of the original model with the widest types that reach `goal`; cache_types NULL: none do */
   ch_compression_figures types_alone;
-  int64_t decode_depth;
-  const char *text; /* text of the perplexities, or NULL */
+  int64_t decode_depth; /* tokens in the cache when decoding was timed */
+  const char *text;     /* file of the held-out text, on which losses are measured, or NULL */
   int64_t text_tokens;
   bool text_kept_back;     /* true if `text` is the last part of the calibration text */
-  const char *calibration; /* calibration text; NULL: data-free */
+  const char *calibration; /* file of the calibration text; NULL: data-free */
   int64_t calibration_tokens;
   double calibration_loss;
-  double ratio;                      /* requested ratio; 0 for mea */
+  double ratio;                      /* requested share of attention parameters to remove; 0 for mea */
   const char *ranks, *weighting;     /* names of the rules; NULL: none */
   const int64_t *component_heads;    /* [layers]: h' of each layer; NULL except for mea */
-  int64_t layers, groups;            /* groups: key-value heads G of the original model */
+  int64_t layers, groups;            /* number of layers, number of key-value heads G of the original model */
   const ch_sensitivity *sensitivity; /* loss changes of single layers, or NULL */
   const ch_compressed_model *compressed;
   double seconds;
@@ -50,12 +50,13 @@ typedef struct ch_compression_report {
 
 /* Converts a report to JSON; NULL when out of memory. */
 json_t *ch_compression_to_json(const ch_compression_report *report);
-/* Writes the loss of quality in a sentence. */
+/* Writes in one or two sentences what was saved and how the perplexity changed. */
 void ch_compression_sentence(const ch_compression_report *report, ch_text *text);
-/* Returns the length at which the bars of a profile are cut, so that a few long ones do not hide all others: 1.2 times
- * the length that nine tenths of them do not exceed; 0 if no bar is three times as long as that. */
+/* Returns the length at which the bars of a profile are cut, so that a few long bars do not hide all others: 1.2
+ * times the 90th percentile of the lengths. Returns 0, so that no bar is cut, unless the longest bar is more than
+ * three times that long. */
 double ch_compression_profile_end(const ch_sensitivity *sensitivity);
-/* Writes the figures before and after, the profile and errors by layer, for a terminal. */
+/* Writes the figures before and after, the profile, the errors of each matrix and the sentence, for a terminal. */
 void ch_compression_write(const ch_compression_report *report, ch_text *text);
 /* Writes a self-contained page (compression_page.c). */
 ch_status ch_compression_page(const ch_compression_report *report, ch_text *html, ch_error *error);

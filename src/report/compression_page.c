@@ -22,7 +22,7 @@ static void put_html_row(const char *what, double before, double after, int deci
   ch_text_printf(html, "</td><td>%+.2f %%</td></tr>\n", 100 * (after - before) / (before > 0 ? before : 1));
 }
 
-/* Compares the original model with itself with a narrower type of cache. */
+/* Writes the figures of the original model before and after its cache gets a narrower type. */
 static void put_types(const ch_compression_report *r, const ch_compression_figures *f, ch_text *html) {
   const ch_compression_figures *b = &r->before;
   if (!f->cache_types) return;
@@ -80,7 +80,7 @@ static bool keeps_weights(const ch_compression_report *r) {
 
 /* --- the profile ------------------------------------------------------------------------------------------------- */
 
-/* Returns one bar per layer and number of component heads; the chosen one is named. */
+/* Returns one bar per layer and number of component heads. The chosen number is marked with ✓. */
 static json_t *profile_bars(const ch_compression_report *r) {
   const ch_sensitivity *s = r->sensitivity;
   json_t *bars = json_array();
@@ -96,7 +96,7 @@ static json_t *profile_bars(const ch_compression_report *r) {
   return bars;
 }
 
-/* Returns the names of the colours: "1 head", "2 heads". */
+/* Returns the legend of the colours: "1 head", "2 heads". */
 static json_t *head_names(const ch_sensitivity *s) {
   json_t *names = json_array();
   for (int c = 0; c < s->choices; c++)

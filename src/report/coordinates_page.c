@@ -10,7 +10,7 @@
 enum { LEAST_RATIO = 10 };
 static const char change_group[] = "change since step 0";
 
-/* Returns an activation's sizes, or changes, against the width after a step. */
+/* Returns the curve of an activation's sizes or changes against the width, after one of the recorded steps. */
 static json_t *step_series(const ch_coordinate_grid *grid, const double *values, int point,
                            const char *group) {
   json_t *points = json_array();

@@ -1,4 +1,4 @@
-/* The tables of a coordinate check and their sentences. */
+/* Writes the tables of a coordinate check and the sentences that explain them. */
 #include "report/coordinates_text.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ static void put_size(double size, ch_table *table) {
     ch_table_cell(table, "-");
 }
 
-/* Writes a slope. Numbers are right-aligned, so the words after them have equal widths. */
+/* Writes a slope. The words after it have equal widths, so that the numbers align in a right-aligned column. */
 static void put_slope(double slope, bool flat, ch_table *table) {
   const char *words = flat ? "flat    " : "not flat";
   if (isfinite(slope))

@@ -1,5 +1,5 @@
 /* Writes what is equal and what differs between the models of a comparison: parameters, active parameters, tokens,
- * FLOPs, time, cache. A comparison fixes one of these, and readers must know the others. */
+ * FLOPs, time, cache. A comparison makes at most one of these equal, and readers must know the others. */
 #include "report/equal.h"
 
 #include <stdio.h>
@@ -52,7 +52,8 @@ static bool is_equal(const ch_comparison *comparison, int q, range r) {
   return quantities[q].match == (int)comparison->match || r.most <= r.least * (1 + CH_MATCH_TOLERANCE);
 }
 
-/* Returns true if a quantity is mentioned: active parameters only if they are not all parameters. */
+/* Returns true if a quantity is mentioned. Active parameters are mentioned if the comparison makes them equal or if a
+ * model's active parameters are fewer than its parameters; other quantities if they are known for all models. */
 static bool is_said(const ch_summary *summary, const ch_comparison *comparison, int q, range r) {
   if (quantities[q].match == CH_MATCH_ACTIVE && comparison->match == CH_MATCH_ACTIVE) return true;
   if ((comparison->data.images && !quantities[q].images) || r.least <= 0) return false;
@@ -69,7 +70,7 @@ static void put_quantity(const ch_comparison *comparison, int q, range r, ch_tex
   shown(r.least, quantities[q].duration, least, sizeof least);
   shown(r.most, quantities[q].duration, most, sizeof most);
   ch_text_puts(text, comparison->data.images ? quantities[q].images : quantities[q].text);
-  if (r.least <= 0) return; /* an earlier version did not count them */
+  if (r.least <= 0) return; /* unknown: an earlier version did not count this quantity */
   ch_text_puts(text, " ");
   if (quantities[q].match == CH_MATCH_TIME && comparison->match == CH_MATCH_TIME &&
       comparison->budget_seconds > 0) {
@@ -81,7 +82,7 @@ static void put_quantity(const ch_comparison *comparison, int q, range r, ch_tex
   if (strcmp(least, most) != 0) ch_text_printf(text, " to %s", most);
 }
 
-/* Writes the quantities that are equal, or those that are not. Returns their number. */
+/* Writes the quantities that are equal if `equal`, else those that differ. Returns their number. */
 static int put_all(const ch_summary *summary, const ch_comparison *comparison, bool equal, const char *begin,
                    ch_text *text) {
   int count = 0;

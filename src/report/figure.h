@@ -1,8 +1,8 @@
-/* Pages of results: a head, figures, a foot. A page is one file that loads nothing from anywhere; its charts
+/* Pages of results: a head, figures, a foot. A page is one file that loads no other files; its charts
  * are drawn by Vega from the JSON that each figure carries, with a legend, a table of the numbers, and
  * downloads as SVG and CSV.
  *
- * A figure is a JSON object. All have
+ * A figure is a JSON object. Every figure has
  *   "id"       unique on the page; the name of its downloads
  *   "kind"     as below
  *   "title"    its heading
@@ -40,7 +40,7 @@ typedef struct ch_page_head {
   const char *created; /* UTC, ISO 8601 */
 } ch_page_head;
 
-/* Appends a page up to the content of <main>; then come sections, and ch_page_end. */
+/* Appends a page up to the content of <main>. The caller then appends sections and calls ch_page_end. */
 void ch_page_begin(const ch_page_head *head, ch_text *html);
 void ch_page_end(const ch_page_head *head, ch_text *html);
 /* Writes a section with one figure; steals the reference. NULL (out of memory) marks `html` as failed. */
@@ -54,9 +54,10 @@ void ch_page_command(const char *command, ch_text *html);
 /* Returns the part of a path after its last slash; the whole path if that is empty. */
 const char *ch_page_file_name(const char *path);
 
-/* Appends text for HTML content or a quoted attribute: & < > " ' as references, other control characters left out. */
+/* Appends text for HTML content or a quoted attribute. The characters & < > " ' become references. Control characters
+ * except tabs and line breaks are omitted. */
 void ch_html_escape(const char *string, ch_text *html);
-/* Escapes what `text` holds and releases it. */
+/* Appends the escaped contents of `text` and releases it. */
 void ch_page_escaped(ch_text *text, ch_text *html);
 /* Appends JSON for the inside of a script element, which it cannot end; steals the reference. */
 void ch_html_json(json_t *object, ch_text *html);

@@ -1,4 +1,4 @@
-/* Fitted laws and spikes in lines. */
+/* Writes fitted laws and loss spikes as lines of text. */
 #include "report/fit_text.h"
 
 #include <stdio.h>

@@ -4,9 +4,9 @@
 
 #include "experiment/findings/summary.h"
 
-/* Replaces each group's name by its label. A short name stays; of a longer path the last component without ".json" is
-   left, and the middle of a long component becomes "…". Two groups never get the same label. The full name stays in
-   runs[0]->name. */
+/* Replaces each long name of a group by a label: the last component of the path without ".json". In a component of
+   more than 28 bytes, "…" replaces the middle. A name stays if its label is the name of another group. runs[0]->name
+   stays the full name. */
 ch_status ch_summary_label(ch_summary *summary, ch_error *error);
 
 #endif

@@ -15,7 +15,7 @@ typedef struct manner {
 static const double most = 1000;
 static const manner plain = {3, 0, ""}, times = {2, 0.001, "×"};
 
-/* Writes a value. Small numbers keep two digits, down to 0.0001. */
+/* Writes a value. Small numbers are written with two significant digits, down to 0.0001. */
 static const char *format_estimate(double value, const manner *of, char *to, size_t size) {
   if (value > most)
     snprintf(to, size, "over 1,000");
@@ -33,7 +33,7 @@ static const char *format_estimate(double value, const manner *of, char *to, siz
 static void put_estimate_cell(const ch_estimate *e, const manner *of, ch_table *table) {
   char value[24], low[24], high[24];
   bool from = e->low >= of->least, to = e->high <= most;
-  bool far = e->low > most || e->high < of->least; /* the value says it all */
+  bool far = e->low > most || e->high < of->least; /* the value alone suffices */
   format_estimate(e->value, of, value, sizeof value);
   format_estimate(e->low, of, low, sizeof low);
   format_estimate(e->high, of, high, sizeof high);

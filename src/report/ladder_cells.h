@@ -1,4 +1,4 @@
-/* The two tables of a ladder, as cells: the terminal and the page write the same ones. */
+/* The two tables of a ladder, as cells: the terminal and the page write the same tables. */
 #ifndef CH_REPORT_LADDER_CELLS_H
 #define CH_REPORT_LADDER_CELLS_H
 

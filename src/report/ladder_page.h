@@ -10,8 +10,8 @@
 /* Writes the two tables, with intervals below their values. */
 void ch_ladder_put_tables(const ch_ladder *ladder, ch_text *html);
 
-/* Returns losses against FLOPs with the fitted laws, in the form of report/figure.h. colours [count]: of the
- * mechanisms. */
+/* Returns losses against FLOPs with the fitted laws, in the form of report/figure.h. colours [count] are the
+ * mechanisms' colours. */
 json_t *ch_figure_ladder(const ch_ladder *ladder, const int *colours);
 
 #endif

@@ -9,12 +9,12 @@
 
 enum { COUNT = 32 };
 
-/* Writes the largest models' number of parameters, "10 M", to text and returns it. */
+/* Writes the largest models' number of parameters, "10 M", to `text` and returns `text`. */
 static const char *put_largest(const ch_ladder *ladder, char text[COUNT]) {
   return ch_format_count((double)ladder->sizes[ladder->rungs - 1], text, COUNT);
 }
 
-/* Writes "Tested on itself: 3 of 3 losses at 10 M are in the interval predicted from the smaller sizes." */
+/* Writes "Test of the law: 3 of 3 losses at 10 M are in the interval predicted from the smaller sizes." */
 static void put_test(const ch_ladder *ladder, ch_text *text) {
   int within = 0, known = 0;
   char size[COUNT];

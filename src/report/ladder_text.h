@@ -7,8 +7,8 @@
 
 /* Writes the two tables, then the sentences. */
 void ch_ladder_write(const ch_ladder *ladder, ch_text *text);
-/* Writes the law, how it was fitted, and what it says about the largest models and the target: one sentence
- * per line. */
+/* Writes the law and how it was fitted, its test on the largest models, the crossings of mechanisms, and warnings:
+ * one sentence per line. */
 void ch_ladder_sentences_write(const ch_ladder *ladder, ch_text *text);
 
 #endif

@@ -146,8 +146,7 @@ static void put_table(const ch_page *p, ch_text *html) {
     ch_text_puts(html, "<p class=\"note\">? A speed that is not steady: " CH_UNSTEADY_NOTE "</p>\n");
 }
 
-/* Writes the full name of each model's mechanism, the target of the links in the table of results: "gqa:4" is
- * gqa. */
+/* Writes the full name of each model's mechanism: that of gqa for "gqa:4". The table of results links to them. */
 static void put_full_names(const ch_page *p, ch_text *html) {
   ch_text_puts(html, "<dl class=\"names\">\n");
   for (int i = 0; i < p->summary->count; i++) {

@@ -54,7 +54,7 @@ static void put_budget(const ch_comparison_training *training, bool images, ch_t
              ch_plural(training->crop, "pixel", "pixels"));
 }
 
-/* Writes the peak learning rates: one if all models had the same. */
+/* Writes the peak learning rate, or the range of rates if the models had different ones. */
 static void put_rates(const ch_comparison *c, ch_text *html) {
   const ch_comparison_training *training = &c->training;
   double least = c->count ? INFINITY : training->lr, most = c->count ? 0 : training->lr;
@@ -84,14 +84,24 @@ void ch_page_put_training(const ch_page *p, ch_text *html) {
              (unsigned long long)training->seed);
 }
 
-/* Writes each value of a member of the runs' ch_trained_on once. Runs may have had several machines. */
+/* Returns the text of a run's ch_trained_on at this offset, or NULL. */
+static const char *value_in(const ch_page_runs *runs, int run, size_t member) {
+  const char *on = (const char *)runs->first + (size_t)run * runs->stride;
+  return *(const char *const *)(const void *)(on + member);
+}
+
+/* Writes the values that a member of ch_trained_on has in the runs, each value once. Runs may come from different
+ * machines. */
 static void put_trained_on(const ch_page_runs *runs, const char *term, size_t member, ch_text *html) {
   ch_text values = {0};
   for (int i = 0; i < runs->count; i++) {
-    const char *run = (const char *)runs->first + (size_t)i * runs->stride;
-    const char *value = *(const char *const *)(const void *)(run + member);
-    if (value && (!values.data || !strstr(values.data, value)))
-      ch_text_printf(&values, "%s%s", values.size ? ", " : "", value);
+    const char *value = value_in(runs, i, member);
+    bool seen = !value;
+    for (int j = 0; j < i && !seen; j++) {
+      const char *earlier = value_in(runs, j, member);
+      seen = earlier && strcmp(earlier, value) == 0;
+    }
+    if (!seen) ch_text_printf(&values, "%s%s", values.size ? ", " : "", value);
   }
   if (values.size && !values.failed) put_fact(html, term, "%s", values.data);
   html->failed |= values.failed;

@@ -12,8 +12,8 @@
 #include "infer/model.h"
 #include "report/figure.h"
 
-/* Larger matrices are reduced to means of blocks. If there are more values than MOST_VALUES, only some layers are
- * shown. */
+/* Matrices with more than MOST_SIDE rows or columns are reduced to means of blocks. If the matrices of a family have
+ * more than MOST_VALUES values, only some layers are shown. */
 enum { MOST_SIDE = 96, MOST_VALUES = 40000 };
 
 typedef enum family { KNOCKING, MIXES, COEFFICIENTS, FAMILIES } family;
@@ -53,12 +53,12 @@ static double block(const float *data, int64_t columns, int64_t r0, int64_t r1, 
   return sum / (double)((r1 - r0) * (c1 - c0));
 }
 
-/* Returns how many of `count` rows or columns are shown. */
+/* Returns the number of rows or columns that the heatmap of a matrix with `count` of them has. */
 static int64_t shown(int64_t count) {
   return count < MOST_SIDE ? count : MOST_SIDE;
 }
 
-/* Returns the matrix as a list of rows. Raises *most to its largest absolute value. */
+/* Returns the matrix as a list of rows. Raises *most to the largest absolute value shown, if that is larger. */
 static json_t *values_of(const float *data, int64_t rows, int64_t columns, double *most) {
   json_t *list = json_array();
   int64_t height = shown(rows), width = shown(columns);
@@ -121,7 +121,7 @@ static json_t *title_of(const matrix *m) {
   return json_sprintf("layer %d: %.*s", m->layer, length, m->name);
 }
 
-/* Returns one panel per matrix, on scale 0. Gates have a separate scale that starts at 0. */
+/* Returns one panel per matrix of the shown layers. Gates use scale 1, all other matrices scale 0. */
 static json_t *panels_of(const matrix_list *all, family which, double *most, double *most_of_gates) {
   json_t *panels = json_array();
   int stride = stride_of(all, which);
@@ -215,7 +215,7 @@ static void find_matrices(const ch_model *model, matrix_list *all) {
   }
 }
 
-/* Returns the most matrices that a model may have. */
+/* Returns an upper bound of the number of matrices in a model. */
 static size_t most_matrices(const ch_model *model) {
   size_t most = 1;
   for (int i = 0; i < model->params.count; i++) most += (size_t)matrices_in(&model->weights.tensors[i]);
@@ -240,7 +240,7 @@ void ch_matrices_put(const ch_summary *summary, const char *out, ch_text *html) 
     char *directory = ch_path_join(out, group->runs[0]->directory);
     ch_model *model = NULL;
     ch_error error;
-    /* If a model is gone or cannot be read, the report is still written. */
+    /* A model that is missing or cannot be read is skipped. The report is still written. */
     if (directory && ch_model_load(directory, CH_WEIGHTS_F32, &model, &error) == CH_OK) {
       if (ch_model_materialise(model, CH_MATERIALISE_INFERENCE, &error) == CH_OK)
         put_model(model, group->name, i, html);

@@ -5,8 +5,8 @@
 #include "base/text.h"
 #include "experiment/findings/summary.h"
 
-/* Appends a section for each mechanism that has such matrices, read from the model of its first seed below
-   `out`; nothing if there is no such model. */
+/* Appends a figure for each mechanism and each kind of matrix that it has. The matrices are read from the model of
+   its first seed below `out`. Models that cannot be read are skipped. */
 void ch_matrices_put(const ch_summary *summary, const char *out, ch_text *html);
 
 #endif

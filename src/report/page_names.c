@@ -5,7 +5,7 @@
 
 enum { SERIES_COLOURS = 14 };
 
-/* Writes the verdict on a model. */
+/* Marks a chosen model: "take this" or "for now" for the pick, "choice" for the others. */
 static void put_mark(const ch_summary *summary, int rank, ch_text *html) {
   const ch_decision *d = &summary->decision;
   const char *mark = NULL;

@@ -1,4 +1,5 @@
-/* Shared by the files of a comparison's page. Each put_ function fills one placeholder of report/page/compare.html. */
+/* Shared by the files of a comparison's page. Each ch_page_put_ function fills one placeholder of
+ * report/page/compare.html; ch_page_put_laws fills the end of {{curves}}. */
 #ifndef CH_REPORT_PAGE_PRIVATE_H
 #define CH_REPORT_PAGE_PRIVATE_H
 
@@ -27,7 +28,7 @@ void ch_page_put_training(const ch_page *page, ch_text *html);
 void ch_page_put_machine(const ch_page *page, ch_text *html);
 void ch_page_put_commands(const ch_page *page, ch_text *html);
 
-/* Says where runs were trained: one ch_trained_on in every `stride` bytes from `first`. */
+/* The ch_trained_on of each run: one in every `stride` bytes from `first`. */
 typedef struct ch_page_runs {
   const ch_trained_on *first;
   size_t stride;

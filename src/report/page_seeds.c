@@ -1,4 +1,4 @@
-/* Results over several seeds, and the laws fitted to the curves. */
+/* Writes the results over several seeds, and the laws fitted to the curves. */
 #include <math.h>
 #include <stdio.h>
 
@@ -70,7 +70,7 @@ void ch_page_put_noise(const ch_page *p, ch_text *html) {
 
 /* --- laws ---------------------------------------------------------------------------------------------------- */
 
-/* Writes "0.42", and below it "0.40 to 0.45". */
+/* Writes "0.420", and below it "0.400 to 0.450". */
 static void put_estimate(const ch_estimate *e, bool tokens, ch_text *html) {
   const double ends[] = {e->value, e->low, e->high};
   char words[3][40];

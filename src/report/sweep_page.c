@@ -19,8 +19,8 @@ static json_t *axis(const char *title, const char *word, bool log) {
 
 /* --- losses against rates ---------------------------------------------------------------------------------------- */
 
-/* Returns a mechanism's runs of one kind. Stable ones are joined by a line, the others are single marks if
- * they have a loss. */
+/* Returns the losses of a mechanism's stable or unstable runs. Stable runs are marks on a line, unstable runs are
+ * joined by a dashed line. Runs without a loss are omitted. */
 static json_t *rate_series(const ch_sweep *sweep, int m, bool stable) {
   const ch_sweep_choice *choice = &sweep->choices[m];
   json_t *points = json_array();
@@ -62,7 +62,8 @@ static json_t *measured(const ch_sweep_result *run, const char *name, int colour
                    "style", "marks", "points", points);
 }
 
-/* Returns the law from the first fitted point to the budget, with the interval there as a band. */
+/* Returns the law from the first fitted point to the budget. A band widens from the last fitted point to the interval
+ * at the budget. */
 static json_t *fitted(const ch_sweep_result *run, const char *name, int colour) {
   const ch_scaling_law *law = &run->law;
   json_t *points = json_array();
@@ -98,7 +99,7 @@ static json_t *curves_figure(const ch_sweep *sweep, const char *id, const char *
                    "second-half", "log-x", "log-y", "on", "log-x");
 }
 
-/* Returns the first seed of every mechanism at its chosen rate. */
+/* Returns the figure of every mechanism's first seed at its chosen rate. */
 static json_t *chosen_figure(const ch_sweep *sweep) {
   json_t *series = json_array();
   for (int m = 0; m < sweep->mechanisms; m++) {
@@ -124,7 +125,7 @@ static json_t *mechanism_figure(const ch_sweep *sweep, int m) {
   for (int i = 0; i < sweep->count; i++) {
     const ch_sweep_result *run = &sweep->runs[i];
     char name[80];
-    if (!ch_sweep_is_of(run, choice) || run->lr == last) continue; /* the first seed of a rate */
+    if (!ch_sweep_is_of(run, choice) || run->lr == last) continue; /* a later seed of the rate */
     last = run->lr;
     snprintf(name, sizeof name, "%.4g", run->lr);
     put_run(series, run, name, ++colour);

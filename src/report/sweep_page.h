@@ -1,4 +1,4 @@
-/* The page of a sweep: losses against rates, curves with their laws, a table. */
+/* The page of a sweep: the answer, losses against rates, curves with their laws, a table, machine and command. */
 #ifndef CH_REPORT_SWEEP_PAGE_H
 #define CH_REPORT_SWEEP_PAGE_H
 

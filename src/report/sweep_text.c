@@ -1,4 +1,4 @@
-/* The table of a sweep and its sentences. */
+/* Writes the table of a sweep and its sentences. */
 #include "report/sweep_text.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "experiment/findings/verdict.h"
 #include "experiment/findings/warnings.h"
 
-/* If a smaller rate has a loss lower by this share, the text says so. */
+/* The text mentions the rate of the lowest loss if its loss is lower by more than this share. */
 static const double worth_a_word = 0.005;
 
 void ch_estimate_text(const ch_estimate *e, ch_text *text) {

@@ -1,4 +1,4 @@
-/* A sweep in words: a table, and one sentence per mechanism. */
+/* A sweep for a terminal: a table, and one sentence per mechanism. */
 #ifndef CH_REPORT_SWEEP_TEXT_H
 #define CH_REPORT_SWEEP_TEXT_H
 

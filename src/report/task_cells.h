@@ -1,4 +1,4 @@
-/* Shared by the terminal's and the page's tables of tasks: values, metrics, names, the note. */
+/* The values, metrics, names and note of the tables of tasks in the terminal and the page. */
 #ifndef CH_REPORT_TASK_CELLS_H
 #define CH_REPORT_TASK_CELLS_H
 
@@ -10,7 +10,7 @@ enum { CH_TASK_CELL = 80 };
  * the items. `spread` is "" if it is 0. Both have CH_TASK_CELL bytes. Returns false, with "" in both, if the task was
  * not evaluated. */
 bool ch_task_cell(const ch_group *group, const char *task, char *value, char *spread);
-/* Returns the name of the task's metric. */
+/* Returns the name of the task's metric; "" if no group was evaluated on the task. */
 const char *ch_task_metric(const ch_summary *summary, const char *task);
 /* Writes the task's name without the file of its items, in CH_TASK_CELL bytes. Returns name. */
 const char *ch_task_short_name(const char *task, char *name);

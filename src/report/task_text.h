@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "experiment/findings/summary.h"
 
-/* Writes a table with a row for every model, and its note; nothing if no task was evaluated. */
+/* Writes a table with a row for every model, and its note. Writes nothing if no task was evaluated. */
 void ch_tasks_write(const ch_summary *summary, ch_text *text);
 
 #endif

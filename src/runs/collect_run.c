@@ -1,5 +1,5 @@
-/* Reads the log.jsonl and the result.json of a training run into a record. A log may end anywhere: the run was
- * interrupted, and the whole lines count. */
+/* Reads the log.jsonl and the result.json of a training run into a record. The log of an interrupted run may end
+ * anywhere; only its complete lines are read. */
 #define _GNU_SOURCE
 #include "runs/collect_run.h"
 
@@ -29,8 +29,8 @@ typedef struct run_reader {
   ch_arena *arena;
   ch_run_record *run;
   points training, validation;
-  json_t *trained; /* engine, device and versions of the log's last start; NULL before a start is read */
-  bool begun;      /* true once the first start was read */
+  json_t *trained; /* engine, device and versions at the last start or resume; NULL before the first */
+  bool begun;      /* true once the configuration and options of the first start or resume were read */
 } run_reader;
 
 /* --- lines ---------------------------------------------------------------------------------------------- */
@@ -66,7 +66,8 @@ static int64_t amount_of(const json_t *line) {
   return json_is_integer(value) ? json_integer_value(value) : -1;
 }
 
-/* Returns the name of a configuration's mechanism, or NULL. A configuration need not name it: "llama" does not. */
+/* Returns the name of a configuration's mechanism, or NULL. If the configuration does not name the mechanism, as with
+ * "llama", it is parsed. */
 static const char *mechanism_of(const json_t *config) {
   const char *name = text_at(json_object_get(config, "attention"), "type");
   char *text = name || !config ? NULL : json_dumps(config, 0);
@@ -94,7 +95,7 @@ static ch_status read_start(run_reader *r, const json_t *line, ch_error *error) 
   return fine ? CH_OK : ch_no_memory(error);
 }
 
-/* Reads the engine of the following steps: the native one, or PyTorch and its device. */
+/* Reads the engine of the steps that follow: the native engine, or PyTorch with its device. */
 static ch_status read_engine(run_reader *r, const json_t *line, ch_error *error) {
   static const char *const members[][2] = {{"device", "device"}, {"name", "device_name"}, {"torch", "torch"}};
   const char *engine = text_at(line, "engine");
@@ -115,7 +116,7 @@ static ch_status read_line(run_reader *r, const json_t *line, ch_error *error) {
   if (strcmp(event, "start") == 0 || (strcmp(event, "resume") == 0 && !r->begun))
     CH_TRY(read_start(r, line, error));
   if (strcmp(event, "start") == 0 || strcmp(event, "resume") == 0) {
-    run->status = "interrupted"; /* until the log says something else */
+    run->status = "interrupted"; /* until a later line reports the end */
     CH_TRY(read_engine(r, line, error));
   }
   if (strcmp(event, "step") == 0) {

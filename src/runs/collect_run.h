@@ -6,9 +6,9 @@
 
 #include "base/arena.h"
 
-/* Reads DIRECTORY/log.jsonl, and DIRECTORY/result.json if it exists. Texts and curves are in the arena;
-   curves of more than 1000 points are means of equal stretches. Errors: CH_ERROR_IO without a log,
-   CH_ERROR_FORMAT for a log that does not begin like one. */
+/* Reads DIRECTORY/log.jsonl, and DIRECTORY/result.json if it exists. Texts and curves are in the arena; curves of
+   more than 1000 points are means of equal stretches. Errors: CH_ERROR_IO without a log, CH_ERROR_FORMAT for a log
+   without a start or resume event. */
 ch_status ch_collect_run(const char *directory, const ch_run_labels *labels, ch_arena *arena,
                          ch_run_record *run, ch_error *error);
 

@@ -1,4 +1,4 @@
-/* JSON and times in the form of the store. */
+/* Converts JSON, the machine and times to the texts that the store holds. */
 #define _GNU_SOURCE
 #include "runs/stored_texts.h"
 

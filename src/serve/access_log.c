@@ -11,7 +11,8 @@
 
 enum { SHOWN_PATH = 200 };
 
-/* Writes control characters and non-ASCII bytes as \x1b. */
+/* Appends at most `most` bytes of a word. Control characters, backslashes and non-ASCII bytes become escapes like
+   \x1b. */
 static void put_escaped(ch_text *line, const char *word, size_t most) {
   for (size_t i = 0; word[i] && i < most; i++) {
     unsigned char c = (unsigned char)word[i];

@@ -11,7 +11,7 @@ typedef struct ch_view {
   const ch_text_job *job;
   const ch_prompt *prompt;
   const ch_choice *choice;
-  int64_t index; /* number of the choice among those of all prompts */
+  int64_t index; /* index of the choice among the choices of all prompts */
 } ch_view;
 
 /* Returns choice `index` of all prompts' choices. */
@@ -27,7 +27,7 @@ void ch_put_head(ch_text *json, const ch_exchange *exchange, const char *object)
 void ch_close_event(ch_text *out, const ch_view *view);
 /* Appends the events after the last choice: the usage, if the client wants it, and [DONE]. */
 void ch_put_end(ch_text *out, const ch_exchange *exchange, const char *object);
-/* Appends a log-probability that parses back to the same double. Minus infinity, which JSON cannot
+/* Appends a log-probability that parses back to the same double. A value that is not finite, which JSON cannot
    represent, is written as -9999. */
 void ch_put_log_probability(ch_text *json, double value);
 /* Appends `"token":...,"logprob":...,"bytes":[...]`. */

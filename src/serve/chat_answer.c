@@ -37,7 +37,7 @@ static void begin(ch_text *out, const ch_exchange *exchange, const ch_view *view
   ch_close_event(out, view);
 }
 
-/* Writes an event with content. If `record` is NULL, it has no log-probabilities. */
+/* Writes an event with content. If `record` is NULL, the event has no log-probabilities. */
 static void put_content(ch_text *out, const ch_exchange *exchange, const ch_view *view, const char *piece,
                         size_t size, const ch_token_record *record, const ch_token_probability *top) {
   open_event(out, exchange, view);

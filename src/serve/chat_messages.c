@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "serve/request_body.h"
 
-/* Refuses a member of a message, naming its position. */
+/* Refuses a member of a message. The error names the member and the position of the message. */
 static bool refuse_place(ch_refusal *refusal, size_t index, const char *member, const char *code,
                          const char *sentence) {
   char place[64];

@@ -15,12 +15,12 @@ typedef struct ch_messages {
   ch_chat_request request;
 } ch_messages;
 
-/* Reads `messages`, `add_generation_prompt`, `continue_final_message`, `chat_template_kwargs` and
-   `reasoning_effort`. The body must outlive it. */
+/* Reads `messages`, `add_generation_prompt`, `continue_final_message`, `chat_template_kwargs` and `reasoning_effort`.
+   The body must outlive *messages. */
 bool ch_messages_read(const ch_server *server, json_t *body, ch_messages *messages, ch_refusal *refusal);
 void ch_messages_free(ch_messages *messages);
 
-/* Renders the prompt as text or as ids. Only for the request worker. Release *text with ch_free. */
+/* Render the prompt as text or as ids. Only the request worker may call them. Release *text with ch_free. */
 bool ch_messages_render(const ch_server *server, const ch_messages *messages, char **text, size_t *size,
                         ch_refusal *refusal);
 bool ch_messages_encode(const ch_server *server, const ch_messages *messages, ch_ids *ids,

@@ -32,7 +32,7 @@ typedef enum phase {
 struct ch_connection {
   phase phase;
   int socket;
-  uint32_t serial; /* number that distinguishes it from earlier connections in its place */
+  uint32_t serial; /* number that differs from those of earlier connections in this element of the array */
   double since;    /* ch_clock at the start of the phase */
   bool left;       /* true once the client disconnected */
   ch_exchange *exchange;
@@ -173,7 +173,7 @@ static void see(ch_monitor *monitor, const struct epoll_event *event, found *lea
   }
 }
 
-/* Makes a stream that was quiet for too long send a comment. *when: the time of its next check. */
+/* Makes a stream that was quiet for too long send a comment. Sets *when to the time of its next check. */
 static void look_at_stream(ch_exchange *exchange, double now, double *when, found *quiet) {
   pthread_mutex_lock(&exchange->lock);
   bool streams = exchange->reply.events && exchange->answered;
@@ -188,7 +188,8 @@ static void look_at_stream(ch_exchange *exchange, double now, double *when, foun
   *when = streams && due > now ? due : now + quiet_seconds;
 }
 
-/* Shuts down connections that timed out. Returns the time of the next check. */
+/* Shuts down connections that timed out, and collects streams that were quiet for too long. Returns the time of the
+   next check. */
 static double look(ch_monitor *monitor, double now, found *quiet) {
   double next = INFINITY;
   for (int i = 0; i < PLACES; i++) {
@@ -222,7 +223,8 @@ static void leave_all(ch_monitor *monitor, bool for_good) {
   }
 }
 
-/* Returns true if a draining server can end now. Requests are aborted at `until`. */
+/* Returns true if a draining server can end now. The remaining requests are aborted at `until`, and the server ends
+   at most `cut_seconds` later. */
 static bool is_drained(ch_server *server, double now, double until) {
   if (atomic_load(&server->active_requests) == 0) return true;
   if (now < until) return false;

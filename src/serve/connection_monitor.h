@@ -1,5 +1,5 @@
-/* The monitor: one thread that detects disconnected clients, slow headers and bodies, quiet streams, and
-   the signal to stop. It sleeps until the next event. */
+/* The monitor: one thread that detects disconnected clients, slow headers and bodies, quiet streams, and the signal
+   to stop. It sleeps until the next event or timeout. */
 #ifndef CH_SERVE_CONNECTION_MONITOR_H
 #define CH_SERVE_CONNECTION_MONITOR_H
 
@@ -12,19 +12,20 @@ ch_status ch_monitor_start(ch_server *server, ch_error *error);
 void ch_monitor_serve(ch_server *server);
 /* Ends the thread. */
 void ch_monitor_stop(ch_server *server);
-/* Wakes all suspended connections, and prevents new ones. */
+/* Aborts all requests and wakes their suspended connections. Later requests are aborted at once. */
 void ch_monitor_release(ch_server *server);
 
-/* The HTTP thread calls these as a connection progresses. */
-/* A connection is open. Returns NULL if there are too many. */
+/* --- functions that the HTTP thread calls as a connection progresses --- */
+
+/* Registers an open connection. Returns NULL if there are too many. */
 struct ch_connection *ch_monitor_open(ch_server *server, struct MHD_Connection *connection);
-/* A connection is closed. */
+/* Removes a closed connection; NULL is allowed. */
 void ch_monitor_close(ch_server *server, struct ch_connection *connection);
-/* The header of a request is complete. */
+/* Notes that the header of a request is complete. */
 void ch_monitor_begin(ch_server *server, struct MHD_Connection *connection, ch_exchange *exchange);
-/* The body of the request is complete. */
+/* Notes that the body of the request is complete. */
 void ch_monitor_answer(ch_server *server, ch_exchange *exchange);
-/* The answer was sent or aborted. */
+/* Notes that the answer was sent or aborted. */
 void ch_monitor_end(ch_server *server, struct MHD_Connection *connection);
 
 #endif

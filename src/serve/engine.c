@@ -1,5 +1,4 @@
-/* Runs generation steps and stores their events in the jobs. It starts, pauses, resumes and cancels jobs
-   between steps. */
+/* Runs generation steps and stores their events in the jobs. Starts, pauses, resumes and cancels jobs. */
 #include "serve/engine.h"
 
 #include <math.h>
@@ -202,7 +201,7 @@ static void cancel(ch_server *server, const ch_text_job *job) {
     if (job->prompts[p].id) ch_generation_cancel(server->engine.generation, job->prompts[p].id, -1);
 }
 
-/* Adds the prompts of a job to the generation. If one fails, those that were added are cancelled. */
+/* Adds the prompts of a job to the generation. If one prompt fails, the prompts added before it are cancelled. */
 static void add(ch_server *server, ch_exchange *exchange) {
   ch_text_job *job = exchange->job;
   ch_engine *engine = &server->engine;
@@ -220,7 +219,8 @@ static void add(ch_server *server, ch_exchange *exchange) {
   }
   if (!job->failed) return;
   pthread_mutex_lock(&exchange->lock);
-  job->left -= (job->prompt_count - added) * job->fields.n; /* they will have no end */
+  /* Prompts that were not added have no end event. */
+  job->left -= (job->prompt_count - added) * job->fields.n;
   pthread_mutex_unlock(&exchange->lock);
   cancel(server, job);
 }
@@ -274,7 +274,8 @@ static void attend(ch_server *server) {
   }
 }
 
-/* Called during long passes, so that cancellation does not wait for their end. */
+/* Cancels and resumes jobs if another thread called ch_engine_attend. The generation calls it during long passes, so
+   that cancellation does not wait for their end. */
 static void watch(void *user) {
   ch_server *server = user;
   pthread_mutex_lock(&server->engine.lock);
@@ -299,7 +300,8 @@ static void sweep(ch_server *server) {
   engine->active_count = kept;
 }
 
-/* Publishes counts and slots for the other threads. */
+/* Publishes counts and slots for the other threads. Subtracts the `taken` sequences, which the counts now include,
+   from the inbox. */
 static void publish(ch_server *server, int64_t taken) {
   ch_engine *engine = &server->engine;
   pthread_mutex_lock(&engine->lock);

@@ -21,7 +21,7 @@ typedef struct part {
 struct ch_events {
   ch_text out;         /* written events */
   size_t sent;         /* bytes of `out` that were sent */
-  int64_t count, left; /* number of choices, of unfinished choices */
+  int64_t count, left; /* number of choices, number of unfinished choices */
   bool ended, failed;
   part parts[]; /* [count] */
 };
@@ -40,7 +40,7 @@ void ch_events_free(ch_events *events) {
   free(events);
 }
 
-/* Drops the tokens that were written as events, and reserves room for more. */
+/* Removes the tokens and the text that were written as events from the front of the list. */
 static void compact(ch_token_list *taken, part *p, int64_t width) {
   size_t left = taken->count - p->at;
   if (p->at > 0 && left > 0) {
@@ -55,7 +55,8 @@ static void compact(ch_token_list *taken, part *p, int64_t width) {
   p->at = p->sent = 0;
 }
 
-/* Moves new tokens of a choice from the engine to the stream. Returns true if there were any. Lock held. */
+/* Moves new tokens of a choice from the engine to the stream. Returns true if there were any, or if the choice has
+   ended since the last call. Lock held. */
 static bool take(ch_exchange *exchange, ch_choice *choice, part *p) {
   ch_text_job *job = exchange->job;
   ch_token_list *fresh = &choice->written;
@@ -81,7 +82,8 @@ static bool take(ch_exchange *exchange, ch_choice *choice, part *p) {
   return true;
 }
 
-/* Marks a paused job for resuming once the stream has taken all its tokens. Returns true if it did. Lock held. */
+/* Marks a paused job for resuming if the stream has taken all its tokens. Returns true if the job was marked. Lock
+   held. */
 static bool can_resume(ch_text_job *job) {
   if (!job->paused || job->pending > 0) return false;
   job->paused = false;
@@ -97,7 +99,7 @@ static bool put_taken(ch_exchange *exchange, const ch_answer_format *style, cons
   const bool waits = style->waits_for_text && view->job->fields.top >= 0;
   for (; p->at < p->taken.count; p->at++) {
     const ch_token_record *record = &p->taken.records[p->at];
-    /* true if the token belongs to a stop string, or has no text yet */
+    /* true if the text of the token was not released: it belongs to a stop string or is still incomplete */
     bool textless = waits && record->byte >= p->released;
     if (textless && !p->over) return true;
     if (textless) continue;
@@ -168,8 +170,8 @@ static void make(ch_exchange *exchange) {
   events->ended = true;
 }
 
-/* Suspends the connection until the engine has more, unless it already has. Returns true if the connection
-   is suspended. */
+/* Suspends the connection until the engine has more, unless the engine already has. Returns true if the connection is
+   suspended. Sets *comment to true if the stream must send a comment instead. */
 static bool wait_for_more(ch_exchange *exchange, bool *comment) {
   ch_text_job *job = exchange->job;
   pthread_mutex_lock(&exchange->lock);

@@ -42,7 +42,7 @@ void ch_exchange_suspend(ch_exchange *exchange) {
 
 void ch_exchange_wake(ch_exchange *exchange) {
   pthread_mutex_lock(&exchange->lock);
-  /* Only one thread finds the connection suspended. It stays valid until that thread resumes it. */
+  /* Only one thread finds the connection suspended. The connection stays valid until that thread resumes it. */
   struct MHD_Connection *connection = exchange->suspended ? exchange->connection : NULL;
   exchange->woken = !exchange->suspended;
   exchange->suspended = false;

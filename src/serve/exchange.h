@@ -22,18 +22,18 @@ typedef struct ch_exchange {
   atomic_int references;
   struct ch_server *server;
   /* Used by the HTTP thread only. */
-  const struct ch_route *route; /* NULL: no route matches */
-  char *path;                   /* without repeated slashes */
+  const struct ch_route *route; /* route of the path; NULL: none matches */
+  char *path;                   /* path of the URL, without repeated slashes */
   char method[16];
   bool allowed_origin; /* true if the page of the Origin header may read the answer */
   bool preflight;      /* true for an OPTIONS request */
   char *origin;
   ch_text body;
-  size_t body_limit, body_seen; /* most bytes of a body, bytes received; the rest is discarded */
+  size_t body_limit, body_seen; /* maximum bytes of a body; bytes received, even if discarded */
   bool discard;                 /* true if the body is ignored, because the answer is already known */
   bool counted;                 /* true if counted in server->active_requests */
   double began;                 /* ch_clock at the start of the request */
-  struct ch_events *events;     /* stream of the answer; NULL: the answer is no stream */
+  struct ch_events *events;     /* stream of the answer; NULL: the answer is not a stream */
   /* Guarded by `lock`. */
   pthread_mutex_t lock;
   struct MHD_Connection *connection; /* NULL after the HTTP thread has finished the exchange */

@@ -1,5 +1,6 @@
-/* The callbacks of libmicrohttpd. An invalid header is answered when it is complete, a GET route when the
-   request is complete, and all others when the request worker or the engine wakes the connection. */
+/* The callbacks of libmicrohttpd. A malformed header or a too large Content-Length is answered once the header is
+   complete, other refused requests, GET routes and preflights once the request is complete. A POST is answered when
+   the request worker or the engine wakes the connection. */
 #include "serve/http.h"
 
 #include <stdio.h>
@@ -123,7 +124,7 @@ static const char *header(const ch_exchange *exchange, const char *name) {
   return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
 }
 
-/* Refuses a request whose end a proxy could find at another place (request smuggling). */
+/* Refuses a request whose end a proxy could locate differently (request smuggling). */
 static bool check_lengths(const ch_exchange *exchange, ch_refusal *refusal) {
   lengths l = {0};
   MHD_get_connection_values(exchange->connection, MHD_HEADER_KIND, note_length, &l);
@@ -185,7 +186,8 @@ static bool check_header(ch_exchange *exchange, ch_refusal *refusal) {
   return !exchange->route->post || check_body(exchange, refusal);
 }
 
-/* Called when the header is complete. Returns MHD_YES if the body is read, even if only to discard it. */
+/* Checks a complete header. A malformed header or a too large Content-Length is answered at once. The body of any
+   other refused request is read and discarded before its answer. MHD_NO ends the connection. */
 static enum MHD_Result read_header(ch_exchange *exchange) {
   ch_refusal refusal;
   const char *origin = header(exchange, "Origin");
@@ -268,7 +270,8 @@ static void answer_now(ch_exchange *exchange) {
   ch_reply_refuse(&exchange->reply, &refusal);
 }
 
-/* Called when the request is complete. Sends the answer, or suspends the connection until there is one. */
+/* Handles a complete request: sends its answer, or suspends the connection until an answer exists. MHD_NO ends the
+   connection of a client that disconnected. */
 static enum MHD_Result respond(ch_exchange *exchange) {
   if (!exchange->discard && exchange->route->get) {
     answer_now(exchange);

@@ -6,8 +6,8 @@
 
 enum { CH_MOST_CONNECTIONS = 512, CH_IDLE_SECONDS = 60, CH_STALLED_SECONDS = 30 };
 
-/* Binds the address in the settings and stores it in server->address. The caller owns *listener until
-   ch_http_start. */
+/* Listens on the address in the settings. Stores the address in server->address, and sets server->access.local. The
+   caller owns *listener until ch_http_start. */
 ch_status ch_http_listen(ch_server *server, int *listener, ch_error *error);
 /* Starts the thread. It closes the listener when it ends. */
 ch_status ch_http_start(ch_server *server, int listener, ch_error *error);

@@ -20,7 +20,7 @@ static json_int_t number_in(const json_t *object, const char *name) {
   return json_integer_value(json_object_get(object, name));
 }
 
-/* Loads a JSON file of the model's directory. NULL: it does not exist or cannot be read. */
+/* Loads a JSON file of the model's directory. Returns NULL if it does not exist or cannot be read. */
 static json_t *read_object(const ch_server *server, const char *name) {
   json_t *object = NULL;
   char *path = ch_path_join(server->settings->directory, name);
@@ -52,8 +52,8 @@ static ch_status put_model(ch_server *server, ch_error *error) {
   return status;
 }
 
-/* Returns the text of a special token: a string or, in some tokenizer files, an object with "content". NULL for
-   anything else. */
+/* Returns the text of a special token: a string or, in some tokenizer files, an object with "content". Returns NULL
+   for anything else. */
 static const char *spelling_in(const json_t *config, const char *name) {
   const json_t *value = json_object_get(config, name);
   return json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
@@ -74,7 +74,7 @@ static void put_spelling(ch_text *json, const ch_server *server, const json_t *c
   ch_text_puts(json, ",");
 }
 
-/* Returns the tokenizer's end token or, if it names none, the model's first one. */
+/* Returns the tokenizer's end token or, if the tokenizer has none, the model's first end token. */
 static int32_t end_token(const ch_server *server) {
   const int32_t *ids;
   int32_t end = ch_tokenizer_eos(server->tokenizer);

@@ -25,23 +25,23 @@ typedef struct ch_metrics {
   uint64_t cancelled;
   struct {
     uint64_t counts[CH_BUCKETS + 1]; /* observations per bucket, not cumulative; the last one is +Inf */
-    double sum;
+    double sum;                      /* seconds */
   } histograms[CH_HISTOGRAMS];
   uint64_t requests[CH_ENDPOINTS][CH_CODES];
 } ch_metrics;
 
-/* Current values that the metrics page also shows. */
+/* Current values that /metrics shows in addition to the counters. */
 typedef struct ch_gauges {
   ch_generation_counts counts;
   int64_t waiting, slots, cache_capacity;
   uint64_t cache_bytes;
-  double start; /* seconds since 1970 */
+  double start; /* start of the server, in seconds since 1970 */
 } ch_gauges;
 
 /* Counts a request whose client disconnected before the answer was complete. */
 void ch_metrics_cancelled(ch_metrics *metrics);
 void ch_metrics_observe(ch_metrics *metrics, ch_histogram histogram, double seconds);
-/* Counts a request: `endpoint` is an index of the table of routes. */
+/* Counts a request. `endpoint` is the result of ch_route_endpoint. */
 void ch_metrics_request(ch_metrics *metrics, int endpoint, unsigned status);
 /* Appends all metrics; `endpoints` [count] are the names of the routes. */
 void ch_metrics_put(ch_metrics *metrics, const ch_gauges *gauges, const char *const *endpoints, int count,

@@ -18,9 +18,9 @@ bool ch_prompt_decode(const ch_server *server, const ch_ids *ids, char **text, s
 bool ch_ids_read(const ch_server *server, const json_t *list, const char *field, ch_ids *ids,
                  ch_refusal *refusal);
 
-/* Reads `prompt` into job->prompts, at most `most` prompts. With `text`, their texts are stored too.
-   An incomplete character at the end of a prompt of ids is left out, because the generated text may
-   complete it. */
+/* Reads `prompt` into job->prompts, at most `most` prompts. If `text` is true, their texts are stored too. If the
+   fields request `echo`, the stored text of a prompt of ids omits an incomplete character at its end, because the
+   generated text may complete it. */
 bool ch_prompts_read_body(const ch_server *server, json_t *body, int64_t most, bool text, ch_text_job *job,
                           ch_refusal *refusal);
 /* Computes the offset of each echoed token in the prompt's text, in characters. Returns false if out of memory. */

@@ -124,7 +124,8 @@ static bool asks_nothing(const json_t *value, unsigned neutral) {
   return (neutral & TEXT_FORMAT && is_text_format(value)) || (neutral & TEXT_MODE && is_text_mode(value));
 }
 
-/* Returns true for tools whose use the request forbids. Such tools are accepted. */
+/* Returns true if `name` is "tools" or "functions" and the request chooses "none" of them. The field is then
+   accepted. */
 static bool is_off(const json_t *body, const char *name) {
   bool tools = strcmp(name, "tools") == 0;
   if (!tools && strcmp(name, "functions") != 0) return false;
@@ -245,7 +246,7 @@ static bool add_bias(int64_t id, const json_t *value, int64_t vocabulary, ch_req
   return true;
 }
 
-/* Parses a token id in decimal; -1 if it is none. */
+/* Parses a token id in decimal. Returns -1 if the key is not one. */
 static int64_t id_of(const char *key) {
   int64_t id = 0;
   if (!*key || strlen(key) > 10 || key[strspn(key, "0123456789")]) return -1;
@@ -258,7 +259,7 @@ static int by_token(const void *a, const void *b) {
   return (x->token > y->token) - (x->token < y->token);
 }
 
-/* Adds a bias. Biases of the same token add up. */
+/* Sorts the biases by token, and replaces those of one token by their sum. */
 static void add_up_biases(ch_request_fields *fields) {
   size_t kept = 0;
   qsort(fields->biases, fields->bias_count, sizeof *fields->biases, by_token);

@@ -21,7 +21,7 @@ enum { CH_MOST_CHOICES = 128, CH_MOST_STOPS = 16, CH_LONGEST_STOP = 256, CH_MOST
 /* Fill with ch_request_fields_read, release with ch_request_fields_free. */
 typedef struct ch_request_fields {
   ch_form form;
-  int64_t max_tokens; /* -1: as many as fit */
+  int64_t max_tokens; /* maximum number of generated tokens; -1: as many as fit */
   int64_t min_tokens, n, top_k, seed;
   int64_t top; /* number of likeliest tokens to report; -1: no log-probabilities */
   double temperature, top_p, frequency_penalty, presence_penalty;

@@ -1,5 +1,5 @@
-/* The request worker: one thread that parses bodies, tokenises and writes complete answers. It spares the
-   HTTP thread all slow work. */
+/* The request worker: one thread that parses bodies, tokenises and writes complete answers. The HTTP thread thus does
+   no slow work. */
 #ifndef CH_SERVE_REQUEST_WORKER_H
 #define CH_SERVE_REQUEST_WORKER_H
 

@@ -7,9 +7,8 @@
 #include "serve/exchange.h"
 
 typedef struct ch_route {
-  const char *path;
-  /* Answers a GET in the HTTP thread: fills `reply`. `rest` is the part of the path after the route's own
-     slash. */
+  const char *path; /* a path that ends with a slash, except "/", also matches every path below it */
+  /* Answers a GET in the HTTP thread: fills `reply`. `rest` is the part of the path after the route's path. */
   bool (*get)(ch_exchange *exchange, const char *rest, ch_refusal *refusal);
   /* Answers a POST in the request worker: fills `reply`, or submits the exchange to the engine and sets
      *answers to false. */
@@ -35,7 +34,8 @@ bool ch_post_native(ch_exchange *exchange, json_t *body, bool *answers, ch_refus
 
 /* Removes repeated slashes and a slash at the end, in place. */
 void ch_route_tidy(char *path);
-/* Finds the route of a path; *rest is the part after "/v1/models/". NULL: no route matches. */
+/* Finds the route of a path. Sets *rest to the part after the route's path: "name" in "/v1/models/name". Returns NULL
+   if no route matches. */
 const ch_route *ch_route_find(const char *path, const char **rest);
 /* Refuses a path that has no route. */
 bool ch_route_refuse(const char *path, ch_refusal *refusal);

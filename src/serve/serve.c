@@ -78,7 +78,8 @@ static void put_files(ch_text *all, const char *directory) {
   if (count >= 0) free(entries);
 }
 
-/* Sets the fingerprint: a hash of everything that the bits of an answer depend on. */
+/* Sets the fingerprint: a hash of the program's version, the machine, the settings and the model's files, on which
+   the bits of an answer depend. */
 static void note_fingerprint(ch_server *server) {
   const ch_serve_settings *settings = server->settings;
   ch_machine machine;
@@ -109,7 +110,7 @@ static ch_status open_generation(ch_server *server, ch_error *error) {
   return CH_OK;
 }
 
-/* Sets the model's id: the name in the settings, or the directory's. */
+/* Sets the model's id: the name in the settings or, without one, the last part of the directory. */
 static void note_name(ch_server *server) {
   server->name = server->settings->name;
   if (server->name) return;

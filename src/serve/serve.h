@@ -14,9 +14,9 @@ typedef struct ch_serve_settings {
   const char *cache_dtype;     /* names of the cache types, which `cache` reads once the model is open */
   /* Sets the cache types of `session` from `cache_dtype`. `roles`: the roles of the model's cache. */
   ch_status (*cache)(const char *cache_dtype, unsigned roles, ch_session_settings *session, ch_error *error);
-  int queue;                  /* most waiting sequences; further requests are refused */
-  int prefill_chunk;          /* most tokens of a prefill pass */
-  int64_t max_body;           /* most bytes of a request body */
+  int queue;                  /* maximum number of waiting sequences; further requests are refused */
+  int prefill_chunk;          /* maximum tokens of a prefill pass */
+  int64_t max_body;           /* maximum bytes of a request body */
   const char *chat_template;  /* file of the chat template; NULL: the model's template */
   const char *key_file;       /* file of API keys, one per line; or NULL */
   const char *key;            /* further API key, or NULL */
@@ -24,8 +24,8 @@ typedef struct ch_serve_settings {
   const char *const *hosts;   /* NULL-terminated: further names allowed in the Host header; "*" = all */
   double drain;               /* seconds for running requests to finish after `stop` returns true */
   bool page;                  /* true to serve the web page at / */
-  ch_stop_test stop;          /* returns true once SIGINT or SIGTERM came */
-  /* called if `stop` returns true before the server listens; must end the program */
+  ch_stop_test stop;          /* returns true once SIGINT or SIGTERM was received */
+  /* called if `stop` returns true before serving begins; must end the program */
   void (*leave)(void *user);
   void *user; /* argument of `stop` and `leave` */
 } ch_serve_settings;

@@ -54,15 +54,15 @@ typedef struct ch_server {
   char stem[256];
   ch_model *model;
   const ch_tokenizer *tokenizer;
-  ch_chat *chat;         /* chat template; NULL: none, or it cannot be parsed */
-  char chat_error[1024]; /* the parse error of the template; "" for none */
-  int64_t context, vocabulary;
+  ch_chat *chat;               /* chat template; NULL: it does not exist or cannot be parsed */
+  char chat_error[1024];       /* the parse error of the template; "" for none */
+  int64_t context, vocabulary; /* maximum tokens of a sequence, number of token ids */
   uint64_t cache_bytes;
   char fingerprint[32];
   char address[80];       /* address and port: "127.0.0.1:8080" */
   ch_text model_json;     /* the model's object in /v1/models */
   ch_text tokenizer_json; /* the answer of /tokenizer_info */
-  int64_t started;
+  int64_t started;        /* seconds since 1970 */
   ch_access access;
   ch_metrics metrics;
   ch_engine engine;
@@ -71,14 +71,14 @@ typedef struct ch_server {
   struct MHD_Daemon *daemon;
   const char *const *endpoints; /* [endpoint_count] names of endpoints in the metrics */
   int endpoint_count;
-  atomic_bool draining, cut;
+  atomic_bool draining, cut;  /* true once the signal to stop was received; true once requests were aborted */
   atomic_int active_requests; /* number of unfinished POST requests */
   atomic_size_t memory;       /* bytes reserved for bodies and answers */
-  size_t memory_limit;        /* most bytes of `memory` */
+  size_t memory_limit;        /* maximum of `memory`, in bytes */
   atomic_size_t pending;      /* estimated unsent bytes of all streams */
 } ch_server;
 
-/* Reserves bytes of the budget for bodies and answers. False: the budget does not suffice. */
+/* Reserves bytes of the budget for bodies and answers. Returns false if the budget does not suffice. */
 bool ch_server_reserve(ch_server *server, size_t bytes);
 void ch_server_release(ch_server *server, size_t bytes);
 
@@ -86,13 +86,13 @@ void ch_server_release(ch_server *server, size_t bytes);
 
 /* Returns the number of sequences of a job. */
 int64_t ch_engine_sequences(const ch_text_job *job);
-/* Submits a job to the engine. Refused if too many sequences are waiting. */
+/* Submits a job to the engine. Returns false with *refusal filled if too many sequences are waiting. */
 bool ch_engine_submit(ch_server *server, ch_exchange *exchange, ch_refusal *refusal);
 /* Makes the engine check for jobs to cancel and jobs to resume. */
 void ch_engine_attend(ch_server *server);
 /* Makes the engine end once it has no jobs. */
 void ch_engine_quit(ch_server *server);
-/* Returns the engine's state and the number of waiting sequences. */
+/* Returns the engine's state. Sets *waiting to the number of waiting sequences. */
 ch_engine_view ch_engine_look(ch_server *server, int64_t *waiting);
 
 #endif

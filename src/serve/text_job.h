@@ -14,20 +14,20 @@ typedef struct ch_token_record {
   bool ends;              /* true for an end token, which has no text */
   int64_t character;      /* offset of the token's text in the choice's text, in characters */
   int64_t byte;           /* offset of the token's text in the choice's text, in bytes */
-  size_t released;        /* bytes of the list's text released up to this token */
+  size_t released;        /* size of the list's text once this token has released its part, in bytes */
   double log_probability; /* NaN: not computed */
 } ch_token_record;
 
 /* Tokens and the text that they released. */
 typedef struct ch_token_list {
   ch_token_record *records;  /* [count] */
-  ch_token_probability *top; /* [count, top] likeliest tokens, or NULL */
+  ch_token_probability *top; /* [count, fields.top] likeliest tokens, or NULL */
   size_t count, capacity;
   ch_text text;
 } ch_token_list;
 
 typedef struct ch_choice {
-  ch_token_list written;  /* generated tokens; of a stream only those that it has not taken yet */
+  ch_token_list written;  /* generated tokens; in a stream only tokens that the stream has not taken */
   _Atomic int64_t tokens; /* number of generated tokens, including the end token */
   size_t pending;         /* the choice's share of the job's `pending` */
   int64_t bytes;          /* bytes of the whole text, set at its end */

@@ -19,7 +19,7 @@ static size_t token_bytes(const ch_request_fields *fields) {
   return fields->top < 0 ? bytes : bytes + 80 + (size_t)fields->top * (sizeof(ch_token_probability) + 56);
 }
 
-/* Estimates the most memory that an answer can need. Streams do not store their text. */
+/* Estimates the maximum memory of an answer, in bytes. Streams do not store their text. */
 static size_t answer_bytes(const ch_server *server, const ch_text_job *job) {
   const ch_request_fields *fields = &job->fields;
   size_t bytes = 0, each = token_bytes(fields);

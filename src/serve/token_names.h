@@ -9,7 +9,8 @@
 /* Returns the bytes [*size] of a token inside a text: " the" for "▁the". They belong to the tokenizer.
    Padding ids have none. */
 const char *ch_name_bytes(const ch_tokenizer *tokenizer, int32_t token, size_t *size);
-/* Appends a token as a JSON string: its bytes, or "bytes:\xe5\x98" if they are not UTF-8. */
+/* Appends a token as a JSON string: its bytes, "bytes:\xe5\x98" if they are not UTF-8, or "<unused 7>" for a padding
+   id. */
 void ch_put_name(ch_text *json, const ch_tokenizer *tokenizer, int32_t token);
 /* Appends bytes as a list of numbers. */
 void ch_put_bytes(ch_text *json, const char *bytes, size_t size);

@@ -43,7 +43,8 @@ static bool encode_messages(const ch_server *server, json_t *body, ch_ids *ids, 
   return fine;
 }
 
-/* Encodes vLLM's `prompt`, with the tokenizer's special tokens, or llama.cpp's `content`, without them. */
+/* Encodes vLLM's `prompt`, by default with the tokenizer's special tokens, or llama.cpp's `content`, by default
+   without them. */
 static bool encode_text(const ch_server *server, json_t *body, ch_ids *ids, ch_refusal *refusal) {
   const char *content, *prompt;
   size_t content_size, prompt_size;

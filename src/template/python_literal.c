@@ -35,7 +35,7 @@ static bool take_word(reader *r, const char *word) {
   return true;
 }
 
-/* Reads \xHH, \uHHHH or \UHHHHHHHH. */
+/* Reads the digits of \xHH, \uHHHH or \UHHHHHHHH and appends the character. */
 static bool put_code(reader *r, ch_text *text, int digits) {
   uint32_t code = 0;
   for (int i = 0; i < digits; i++, r->at++) {
@@ -85,7 +85,7 @@ static bool at_quote(reader *r) {
   return r->at < r->end && (*r->at == '\'' || *r->at == '"');
 }
 
-/* Reads a string. Adjacent strings are one. */
+/* Reads a string. Adjacent strings are joined. */
 static json_t *read_string(reader *r) {
   ch_text text = {0};
   json_t *string = NULL;
@@ -99,7 +99,7 @@ static json_t *read_string(reader *r) {
 static json_t *read_number(reader *r) {
   char buffer[64];
   size_t size = 0;
-  while (r->at < r->end && size + 1 < sizeof buffer && strchr("+-.0123456789eE", *r->at))
+  while (r->at < r->end && size + 1 < sizeof buffer && *r->at && strchr("+-.0123456789eE", *r->at))
     buffer[size++] = *r->at++;
   buffer[size] = 0;
   char *after;

@@ -29,8 +29,8 @@ ch_status ch_template_parse(const char *text, ch_template_dialect dialect, const
                             ch_template **template, ch_error *error);
 void ch_template_free(ch_template *template);
 
-/* The fields that fill a template, and compiled regular expressions, which are reused by later calls. For one thread
-   at a time. Zero-initialise, then set `fields`. */
+/* The fields that fill a template, and compiled regular expressions, which later calls reuse. Only one thread may use
+   it at a time. Zero-initialise, then set `fields`. */
 typedef struct ch_template_scope {
   json_t *fields; /* object with the fields; belongs to the caller */
   int64_t now;    /* time of strftime_now, in seconds since 1970; 0: the current time */

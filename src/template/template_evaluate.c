@@ -35,7 +35,7 @@ static bool is_undefined(const json_t *value) {
 
 /* --- names and elements --------------------------------------------------------------------------------- */
 
-/* Returns undefined if undefined names are allowed, else fails. */
+/* Returns undefined if undefined names are allowed. Fails otherwise, with `name` in the message `format`. */
 static json_t *undefined_or(filling *f, const char *format, const char *name) {
   char message[160];
   if (f->template->dialect == CH_TEMPLATE_CHAT || f->lenient) return ch_template_undefined();
@@ -128,7 +128,7 @@ static json_t *index_value(filling *f, const json_t *value, const json_t *at) {
   if ((!json_is_string(value) && !json_is_array(value)) || !json_is_integer(at))
     return ch_template_wrong(f, CH_ERROR_FORMAT,
                              "only strings and lists can be indexed, and only by whole numbers");
-  if (!spend(f, json_string_length(value))) return NULL; /* characters are found by counting */
+  if (!spend(f, json_string_length(value))) return NULL; /* finding a character reads the text */
   int64_t count = length_of(value), place = json_integer_value(at);
   if (place < 0) place += count;
   if (place < 0 || place >= count) return undefined_or(f, "%s", "an index is out of range");
@@ -279,9 +279,9 @@ static json_t *arithmetic(filling *f, const char *sign, const json_t *a, const j
   return real_arithmetic(f, sign, json_number_value(a), json_number_value(b));
 }
 
-/* Returns the result of `piece in whole`, or -1 if `whole` cannot contain values. */
+/* Returns the result of `piece in whole`, or -1 if `whole` cannot contain a value like `piece`. */
 static int contains(const json_t *whole, const json_t *piece) {
-  if (json_is_object(whole)) return json_is_string(piece) && json_object_get(whole, json_string_value(piece));
+  if (json_is_object(whole)) return ch_template_has_key(whole, piece);
   if (json_is_string(whole))
     return json_is_string(piece) ? strstr(json_string_value(whole), json_string_value(piece)) != NULL : -1;
   if (!json_is_array(whole) && !is_undefined(whole)) return -1;

@@ -49,8 +49,8 @@ static ch_expression *literal(parser *p, json_t *value) {
 static const char escapes[][2] = {{'n', '\n'}, {'t', '\t'}, {'r', '\r'},  {'b', '\b'},  {'f', '\f'},
                                   {'v', '\v'}, {'a', '\a'}, {'\\', '\\'}, {'\'', '\''}, {'"', '"'}};
 
-/* Reads `digits` hexadecimal digits after "\x", "\u" or "\U" and appends the character as UTF-8. Returns false
-   without moving for anything else. */
+/* Reads `digits` hexadecimal digits after "\x", "\u" or "\U" and appends the character as UTF-8. Returns false and
+   leaves p->at unchanged if they are not the digits of a character. */
 static bool put_code(parser *p, ch_text *text, int digits) {
   uint32_t code = 0;
   unsigned char bytes[4];
@@ -175,7 +175,7 @@ static ch_expression *give_values(parser *p, ch_expression *e, const values *v) 
   return e;
 }
 
-/* Reads "name =" of a keyword argument. Returns NULL without moving if there is none. */
+/* Reads "name =" of a keyword argument. If there is none, returns NULL and leaves p->at unchanged. */
 static const char *take_keyword(parser *p) {
   const char *before = p->at, *name = NULL;
   while (p->at < p->end && isspace((unsigned char)*p->at)) p->at++;
@@ -256,7 +256,7 @@ static ch_expression *parse_primary(parser *p) {
   return parse_values(p, ")", true, new_expression(p, CH_FUNCTION, name, NULL, NULL));
 }
 
-/* Fails with a suggestion if a task's template has a name that is not one of `names`. */
+/* Fails if the name of `e` in a task's template is not known, and suggests the nearest of `names`. */
 static ch_expression *check_name(parser *p, ch_expression *e, bool known, const char *what,
                                  const char *const *names) {
   /* in chat templates, Jinja looks the name up when it evaluates the call */
@@ -292,7 +292,7 @@ static ch_expression *parse_index(parser *p, ch_expression *a) {
   return e;
 }
 
-/* Parses a.name, a.name(...), a[...] and a[...](...) after a value. */
+/* Parses .name, .name(...), .0, [...] and [...](...) after a value. */
 static ch_expression *parse_postfix(parser *p, ch_expression *e) {
   while (e && p->status == CH_OK) {
     if (ch_template_take(p, ".")) {
@@ -370,7 +370,7 @@ ch_expression *ch_template_body_filters(parser *p) {
   return parse_filters(p, parse_filter(p, new_expression(p, CH_NAME, CH_TEMPLATE_BODY, NULL, NULL)));
 }
 
-/* Returns true if closing brackets follow. A sign before them belongs to them. */
+/* Returns true if closing brackets follow. A "-" or "+" before closing brackets is part of them, not an operator. */
 static bool closes(const parser *p) {
   return p->at + 1 < p->end && (p->at[0] == '}' || p->at[0] == '%') && p->at[1] == '}';
 }

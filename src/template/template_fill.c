@@ -242,7 +242,7 @@ typedef struct arguments {
   int count;
 } arguments;
 
-/* Adds an argument, which takes ownership of the value. */
+/* Adds an argument to the list, which takes ownership of the value. */
 static void add_argument(filling *f, arguments *g, const char *keyword, json_t *value) {
   if (!value) return;
   if (g->count == CH_TEMPLATE_ARGUMENTS) {
@@ -298,7 +298,7 @@ static bool check_arguments(filling *f, const ch_statement *macro, const argumen
   return true;
 }
 
-/* Returns the called macro, or NULL if the called value is no macro. */
+/* Returns the called macro, or NULL if the called value is not a macro. */
 static const ch_statement *macro_of(filling *f, const ch_expression *call) {
   const ch_statement *macro = NULL;
   json_t *value = call->a ? ch_template_evaluate(f, call->a) : ch_template_variable(f, call->name);

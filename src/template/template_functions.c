@@ -1,4 +1,4 @@
-/* The table of methods and filters, and the methods and filters of lists, objects and numbers. */
+/* The table of methods and filters, and the methods and filters of lists, objects, numbers and any value. */
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -41,8 +41,8 @@ static bool flag(const call *c, int position, const char *keyword) {
 
 /* --- numbers -------------------------------------------------------------------------------------------- */
 
-/* Returns the result of int or float for a value that is no number: the default or, in chat templates, 0. Tasks need a
-   default. */
+/* Returns the result of int or float for a value that is not a number: the default or, in chat templates, 0. Tasks need
+   a default. */
 static json_t *without_number(const call *c, const char *what, json_t *zero) {
   json_t *value = ch_template_argument(c, 0, "default");
   if (!value && c->dialect == CH_TEMPLATE_CHAT) return zero;
@@ -108,7 +108,7 @@ static json_t *rounded(const call *c) {
 
 /* --- elements and their fields -------------------------------------------------------------------------- */
 
-/* Returns the field of a path such as "function.name", or undefined if there is none. Borrowed. */
+/* Returns the field of a path such as "function.name", or undefined if there is none. The result is borrowed. */
 static json_t *field_of(const json_t *value, const char *path) {
   char name[128];
   while (*path) {
@@ -127,7 +127,7 @@ static json_t *field_of(const json_t *value, const char *path) {
   return (json_t *)(uintptr_t)value;
 }
 
-/* Returns the value of `attribute` in an element, or the element itself without an attribute. Borrowed. */
+/* Returns the value of `attribute` in an element; without an attribute, the element itself. The result is borrowed. */
 static json_t *looked_at(const json_t *element, const char *attribute) {
   return attribute ? field_of(element, attribute) : (json_t *)(uintptr_t)element;
 }
@@ -227,7 +227,7 @@ static json_t *sort_by(const call *c, const json_t *list, const json_t *keys, bo
   sorted *all = calloc(count + 1, sizeof *all);
   json_t *result = all ? json_array() : NULL;
   bool failed = false;
-  /* in reverse, places count down, so that equal elements stay in order */
+  /* in reverse order, `place` counts down, so that equal elements stay in order */
   for (size_t i = 0; all && i < count; i++)
     all[i] = (sorted){.key = json_array_get(keys, i),
                       .element = json_array_get(list, i),

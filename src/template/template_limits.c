@@ -19,7 +19,7 @@ bool ch_template_fits(size_t bytes, ch_error *error) {
   return false;
 }
 
-/* The sizes of a value's lists and objects. */
+/* The number of elements of a value's lists and objects, and the bytes of its texts. */
 typedef struct measure {
   size_t elements, bytes;
 } measure;

@@ -1,12 +1,12 @@
-/* Limits of templates. Descriptions of tasks are not trusted: none may crash the program, fill the memory or run for
- * long. Real descriptions are far below every limit. */
+/* Limits of templates. Templates are not trusted: none may crash the program, fill the memory or run for long. Real
+ * templates are far below every limit. */
 #ifndef CH_TEMPLATE_LIMITS_H
 #define CH_TEMPLATE_LIMITS_H
 
 enum {
   /* Limits of parsing. */
   CH_TEMPLATE_ARGUMENTS = 64, /* values in brackets */
-  CH_TEMPLATE_DEPTH = 64,     /* nested statements, brackets, "elif" and "not" */
+  CH_TEMPLATE_DEPTH = 64,     /* nested statements, brackets, "elif", "not" and signs */
   CH_TEMPLATE_HEIGHT = 256,   /* height of a tree of expressions: operators and filters applied to results */
 
   /* Limits of filling. */
@@ -16,7 +16,7 @@ enum {
   /* Limits of values. */
   CH_TEMPLATE_NESTING = 64,       /* nested lists */
   CH_TEMPLATE_TEXT = 64 << 20,    /* bytes of one text */
-  CH_TEMPLATE_ELEMENTS = 1 << 20, /* elements of one list, including those of the lists in it */
+  CH_TEMPLATE_ELEMENTS = 1 << 20, /* elements of one list or object, including those nested in it */
   CH_TEMPLATE_RANGE = 1 << 16,    /* elements of a range */
   CH_TEMPLATE_REGEXES = 64,       /* patterns that stay compiled between two fillings */
 

@@ -72,7 +72,7 @@ static ch_statement *add(parser *p, ch_statement ***tail, ch_statement_kind kind
   return s;
 }
 
-/* Returns the place of the next "{{", "{%" or "{#", or the end if there is none. */
+/* Returns a pointer to the next "{{", "{%" or "{#", or to the end if there is none. */
 static const char *next_bracket(const parser *p) {
   for (const char *at = p->at; at + 1 < p->end; at++)
     if (at[0] == '{' && (at[1] == '{' || at[1] == '%' || at[1] == '#')) return at;
@@ -324,7 +324,8 @@ static ending parse_body(parser *p, ch_statement **first) {
   return end;
 }
 
-/* Copies a source as Jinja reads it: every line break becomes \n, and chat templates lose the one at the end. */
+/* Copies a source as Jinja reads it: every line break becomes \n, and in chat templates a line break at the end is
+   removed. */
 static char *read_source(ch_template *template, const char *text) {
   char *copy = ch_arena_strdup(&template->arena, text), *to = copy;
   if (!copy) return NULL;

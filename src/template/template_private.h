@@ -33,9 +33,9 @@ typedef struct ch_expression {
   json_t *value;
   struct ch_expression *a, *b, *c, *d;
   struct ch_expression **in; /* [count] arguments or elements */
-  const char **keywords;     /* [count] keywords of arguments, or NULL for each without; NULL: none has one */
+  const char **keywords;     /* [count] keyword of each argument, or NULL; NULL: no argument has one */
   int count;
-  int spread; /* in[spread - 1] is *list, whose elements are arguments; 0: no such argument */
+  int spread; /* 1 + index of the argument *list, whose elements become arguments; 0: none */
   int height; /* height of the tree below; 0 for a leaf */
 } ch_expression;
 
@@ -67,7 +67,7 @@ typedef struct ch_statement {
   struct ch_statement *next;
 } ch_statement;
 
-/* A name that templates cannot have. */
+/* The name of the text that a {% filter %} is applied to. Because of the space, no name in a template equals it. */
 #define CH_TEMPLATE_BODY " body"
 
 struct ch_template {
@@ -129,7 +129,7 @@ typedef struct ch_template_filling {
   ch_status status;
 } ch_template_filling;
 
-/* Returns a new value, or NULL with f->status set. */
+/* Evaluates an expression. Returns a new value, or NULL with f->status set. */
 json_t *ch_template_evaluate(ch_template_filling *f, const ch_expression *e);
 /* Records the first error. Returns NULL. */
 json_t *ch_template_wrong(ch_template_filling *f, ch_status status, const char *what);
@@ -183,20 +183,20 @@ json_t *ch_template_apply_call(const ch_template_call *c);
 /* Applies a method or filter without keywords in the dialect of tasks, as ch_template_apply_call does. */
 json_t *ch_template_apply(ch_template_scope *scope, const char *name, json_t *self, json_t *const *in,
                           int count, ch_error *error);
-/* Applies a method or filter of texts; self is a text. *known: true if there is one of that name. Otherwise returns
-   NULL without an error. */
+/* Applies a method or filter of texts; self is a text. Sets *known to true if there is one of that name. Otherwise
+   sets it to false and returns NULL without an error. */
 json_t *ch_template_apply_to_text(const ch_template_call *c, bool *known);
 /* Returns an argument's text, or NULL if there is none or it is not text. */
 const char *ch_template_text_argument(const ch_template_call *c, int position, const char *keyword);
 /* Returns true if there is a method or filter of that name. */
 bool ch_template_knows(const char *name);
-/* NULL-terminated: the names of methods and filters. */
+/* The names of methods and filters, NULL-terminated. */
 extern const char *const ch_template_functions[];
 
 /* Returns the result of a test, 0 or 1; -1 with the error filled. */
 int ch_template_test(const ch_template_call *c);
 bool ch_template_knows_test(const char *name);
-/* NULL-terminated: the names of tests. */
+/* The names of tests, NULL-terminated. */
 extern const char *const ch_template_tests[];
 
 /* Returns the value of undefined names: a JSON null other than json_null(), recognised by its address. It has no
@@ -205,10 +205,12 @@ json_t *ch_template_undefined(void);
 /* Returns the value of the names of functions, which is never freed. A macro's value is in its statement. */
 json_t *ch_template_callable(void);
 bool ch_template_is_callable(const json_t *value);
-/* Returns the key of an object for a text or an integer, or NULL for other values. The key of an integer is written to
-   `buffer`. No text of a template equals it. */
+/* Returns the key of an object for a text or an integer, or NULL for other values. The key of an integer is written
+   to `buffer`. Its first byte is 1, which distinguishes it from the keys of texts. */
 enum { CH_TEMPLATE_KEY = 24 };
 const char *ch_template_key(const json_t *value, char buffer[CH_TEMPLATE_KEY]);
+/* Returns true if an object has a text or an integer as a key. */
+bool ch_template_has_key(const json_t *object, const json_t *value);
 /* Returns a key as a value: a new text or integer. */
 json_t *ch_template_key_value(const char *key);
 /* Returns Python's str() of a value as a new string, "" for undefined. NULL with *error filled if out of memory. */
@@ -219,22 +221,25 @@ bool ch_template_true(const json_t *value);
 bool ch_template_equal(const json_t *a, const json_t *b);
 /* Compares two numbers or two texts: *order is below, equal to or above 0. Returns false for other values. */
 bool ch_template_order(const json_t *a, const json_t *b, double *order);
-/* Settings of Python's json.dumps. `indent` below 0: one line. */
+/* Settings of Python's json.dumps. `indent` below 0: one line. `ascii`: escapes other characters. `sorted`: sorts
+   keys. `html`: escapes < > & '. */
 typedef struct ch_template_json {
   int64_t indent;
   bool ascii, sorted, html;
 } ch_template_json;
-/* Appends the JSON of a value. */
+/* Appends the JSON of a value. Returns false if out of memory, with text->failed set, or if the value contains
+   undefined. */
 bool ch_template_put_json(ch_text *text, const json_t *value, const ch_template_json *how);
-/* Returns the characters of a text, the elements of a list (the list itself), or the keys of an object, as a
-   new list. NULL with *error filled for other values. */
+/* Returns a list: the characters of a text, the keys of an object, nothing for undefined, or the value itself if it
+   is a list. The caller releases it. Returns NULL with *error filled for other values or if out of memory. */
 json_t *ch_template_elements(json_t *value, ch_error *error);
 
-/* Replaces all matches of a pattern in a text. In the replacement, \1 is a group. */
+/* Returns a new text in which all matches of a pattern are replaced. In the replacement, \1 stands for the first
+   group. */
 json_t *ch_template_regex(ch_template_scope *scope, const json_t *text, const char *pattern,
                           const char *replacement, ch_error *error);
-/* Returns a new list of all matches, as lm-evaluation-harness's regex filter does. An entry is the whole match, or its
-   one group. Of several groups it is the first that is not empty, or null. */
+/* Returns a new list of all matches, as lm-evaluation-harness's regex filter does. An entry is the whole match or, if
+   the pattern has one group, that group. If it has several, the entry is the first group that is not empty, or null. */
 json_t *ch_template_find_all(ch_template_scope *scope, const json_t *text, const char *pattern,
                              ch_error *error);
 /* Fails if a pattern cannot be compiled. */

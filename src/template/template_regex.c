@@ -54,7 +54,7 @@ static pcre2_code *compiled(ch_template_scope *scope, const char *pattern, ch_er
             message);
     return NULL;
   }
-  pcre2_jit_compile(code, PCRE2_JIT_COMPLETE); /* without it matching is slower */
+  pcre2_jit_compile(code, PCRE2_JIT_COMPLETE); /* if this fails, matching is only slower */
   regex *r = calloc(1, sizeof *r);
   char *copy = strdup(pattern);
   if (!r || !copy) {
@@ -167,8 +167,8 @@ json_t *ch_template_regex(ch_template_scope *scope, const json_t *text, const ch
 
 /* --- all matches ---------------------------------------------------------------------------------------- */
 
-/* Returns a match like re.findall: the whole match, or the one group. Of several groups it is the first that is not
-   empty, as in lm-evaluation-harness's filter, or a JSON null. */
+/* Returns a match like re.findall: the whole match or, if the pattern has one group, that group. If it has several,
+   returns the first group that is not empty, as lm-evaluation-harness's filter does, or a JSON null. */
 static json_t *matched(const char *text, const PCRE2_SIZE *places, uint32_t groups) {
   uint32_t first = groups > 0, last = groups > 0 ? groups : 0;
   for (uint32_t g = first; g <= last; g++) {

@@ -70,8 +70,7 @@ static int test_order(const ch_template_call *c, const json_t *other) {
 static int test_in(const ch_template_call *c, const json_t *other) {
   if (json_is_string(other) && json_is_string(c->self))
     return strstr(json_string_value(other), json_string_value(c->self)) != NULL;
-  if (json_is_object(other))
-    return json_is_string(c->self) && json_object_get(other, json_string_value(c->self));
+  if (json_is_object(other)) return ch_template_has_key(other, c->self);
   if (!json_is_array(other)) return wrong(c, "needs a list, an object, or a string in a string");
   for (size_t i = 0; i < json_array_size(other); i++)
     if (ch_template_equal(json_array_get(other, i), c->self)) return 1;

@@ -78,7 +78,7 @@ static json_t *split(const call *c) {
   return list ? put_piece(c, list, at, strlen(at)) : NULL;
 }
 
-/* Returns a reversed copy of a text, in which strstr finds the last place first. NULL if out of memory. */
+/* Returns a reversed copy of a text, in which strstr finds the last occurrence first. Returns NULL if out of memory. */
 static char *reversed(const char *text) {
   size_t size = strlen(text);
   char *copy = malloc(size + 1);
@@ -87,7 +87,8 @@ static char *reversed(const char *text) {
   return copy;
 }
 
-/* Sets *at to the first or the last place of `piece`, or to NULL if there is none. Returns false if out of memory. */
+/* Sets *at to the first or the last occurrence of `piece`, or to NULL if there is none. Returns false if out of
+   memory. */
 static bool find_place(const char *text, const char *piece, bool from_end, const char **at) {
   *at = from_end ? NULL : strstr(text, piece);
   if (!from_end) return true;
@@ -266,7 +267,7 @@ static json_t *title(const call *c) {
   return ch_template_finish(c, &text);
 }
 
-/* Indents every line except the first and empty ones. */
+/* Indents every line. The first line and empty lines are indented only if the arguments `first` and `blank` say so. */
 static json_t *indent(const call *c) {
   const json_t *width = ch_template_argument(c, 0, "width"), *first = ch_template_argument(c, 1, "first"),
                *blank = ch_template_argument(c, 2, "blank");
@@ -396,7 +397,8 @@ static json_t *join_by(const call *c) {
   return ch_template_apply(c->scope, "join", (json_t *)(uintptr_t)list, &self, 1, c->error);
 }
 
-/* Parses a text as a Python literal. An element of a list has at least two bytes of text. */
+/* Parses a text as a Python literal. Counts the elements that it can have, at least two bytes of text each, before
+   parsing. */
 static json_t *literal(const call *c) {
   size_t size = json_string_length(c->self);
   if (!ch_template_spend(c->scope, size * (CH_TEMPLATE_ELEMENT_BYTES / 2), c->error)) return NULL;

@@ -1,4 +1,4 @@
-/* Reads the words and signs of templates, and reports errors with their place. */
+/* Reads the words and signs of templates, and reports errors with their position. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 #include "template/template_private.h"
 
 json_t *ch_template_undefined(void) {
-  /* like jansson's json_null() */
+  /* never freed, like jansson's json_null() */
   static const json_t undefined = {.type = JSON_NULL, .refcount = (size_t)-1};
   return (json_t *)(uintptr_t)&undefined;
 }
@@ -32,6 +32,12 @@ const char *ch_template_key(const json_t *value, char buffer[CH_TEMPLATE_KEY]) {
   if (!json_is_integer(value)) return NULL;
   snprintf(buffer, CH_TEMPLATE_KEY, "%c%lld", whole_key, (long long)json_integer_value(value));
   return buffer;
+}
+
+bool ch_template_has_key(const json_t *object, const json_t *value) {
+  char buffer[CH_TEMPLATE_KEY];
+  const char *key = ch_template_key(value, buffer);
+  return key && json_object_get(object, key);
 }
 
 json_t *ch_template_key_value(const char *key) {
@@ -66,7 +72,7 @@ static double number_of(const json_t *value) {
   return json_is_boolean(value) ? json_is_true(value) : json_number_value(value);
 }
 
-/* The limits for values bound the recursion. */
+/* Compares lists and objects recursively. The limits for values bound the recursion. */
 bool ch_template_equal(const json_t *a, const json_t *b) {
   if (json_is_integer(a) && json_is_integer(b)) return json_integer_value(a) == json_integer_value(b);
   if (is_numeric(a) && is_numeric(b)) return number_of(a) == number_of(b);
@@ -296,7 +302,7 @@ json_t *ch_template_elements(json_t *value, ch_error *error) {
     }
   } else if (value != ch_template_undefined() && !failed) {
     json_decref(list);
-    ch_fail(error, CH_ERROR_FORMAT, "for needs a list, a string or an object");
+    ch_fail(error, CH_ERROR_FORMAT, "'for' needs a list, a string or an object");
     return NULL;
   }
   if (!failed) return list;

@@ -15,8 +15,8 @@
 #include "tensor/team.h"
 #include "tensor/tensor.h"
 
-/* Tokens per block. For few queries that share keys, blocks are longer, so that the queries are laid out less
-   often. */
+/* Tokens per block, and the maximum number of parts of the states. For few queries that share keys, blocks are
+   longer, so that the queries are laid out less often. */
 enum { CH_ATTEND_BLOCK = 64, CH_ATTEND_LONG_BLOCK = 128, CH_MAX_STATE_PARTS = 4 };
 
 /* One part of the states of all sequences: element [sequence, token, i]. */
@@ -26,7 +26,7 @@ typedef struct ch_state_view {
   int64_t token_stride;    /* elements between tokens */
   int64_t sequence_stride; /* elements between sequences */
   int64_t head_stride;     /* elements between key-value heads; 0: heads are adjacent */
-  const int32_t *order;    /* [sequences] [host] places in memory of the sequences; NULL: they are in order */
+  const int32_t *order;    /* [sequences] [host] each sequence's position in memory; NULL: in order */
 } ch_state_view;
 
 /* Returns the number of elements before token t of a sequence. */
@@ -113,7 +113,7 @@ typedef struct ch_attend {
   bool causal;          /* true: query i sees keys 0 … past+i; false: all past+queries keys */
   bool may_round;      /* true if factors of products may be rounded to BF16; sums stay in the table's type */
   int64_t window;      /* query i sees key j only if i - j < window, or if j is a sink; 0: no window */
-  int64_t sinks;       /* first tokens of a text that stay visible in spite of the window */
+  int64_t sinks;       /* number of first tokens of a text that stay visible in spite of the window */
   const int32_t *past; /* [sequences] rows of states before the first query's, or NULL for 0 */
   /* [sequences] tokens of the rows, for states in a ring; NULL: row r is token r. Masks count rows, ALiBi's
      distances count tokens. */

@@ -30,8 +30,8 @@ typedef struct ch_delta_rule {
      begin at zero and are not saved. */
   void *states;
   int64_t state_stride;
-  const int32_t *order;         /* [sequences] [host] each sequence's place in `states`; NULL: s */
-  const int32_t *tokens_before; /* [sequences] [host] earlier tokens; 0: the state begins at zero */
+  const int32_t *order;         /* [sequences] [host] each sequence's position in `states`; NULL: in order */
+  const int32_t *tokens_before; /* [sequences] [host] number of earlier tokens; 0: the state begins at zero */
   void *out;                    /* [sequences, length, value_heads, value_dim] */
   /* Values saved for the backward pass, or NULL. kept_states: the states at the beginning of every chunk but
      the first [sequences, value_heads, chunks - 1, key_dim, value_dim]. kept_errors: v_t - (a_t S_{t-1})^T k_t

@@ -98,7 +98,7 @@ static void encode_q4_0(const float *x, unsigned char *block) {
   }
 }
 
-/* Writes scale and minimum of group g, of 6 bits each, into 12 bytes. */
+/* Packs the scale and the minimum of group g, 6 bits each, into the 12 bytes at p. */
 static void put_q4_k_scale(unsigned char *p, int g, int scale, int least) {
   if (g < 4) {
     p[g] |= (unsigned char)scale;

@@ -1,6 +1,6 @@
 /* Attention of few queries over factors of keys and values (Tensor Product Attention).
  *
- * Of a token the cache has A_k [H, R_k], B_k [R_k, d], A_v [H, R_v], B_v [R_v, d]; a head's key is (1/R_k)
+ * For each token the cache has A_k [H, R_k], B_k [R_k, d], A_v [H, R_v], B_v [R_v, d]; a head's key is (1/R_k)
  * A_k[h] B_k, its value (1/R_v) A_v[h] B_v. Neither is materialised: with weights p,
  *
  *   q_h . k_h         = (1/R_k) sum over r of A_k[h, r] (q_h . B_k[r])

@@ -1,9 +1,9 @@
-/* Attention of single queries over gated latents (EG-MLA), tokens of one id together.
+/* Attention of single queries over gated latents (EG-MLA). Tokens with one id are processed together.
  *
  * A cached token t of id i has, for head h, with W_UK, W_UV the head's rows of kv_b and all products by
  * element,
  *
- *   k = gamma_k (W_UK c_t * g_i - mean_t) / std_t + beta_k,     v likewise.
+ *   k = gamma_k (W_UK c_t * g_i - mean_t) / std_t + beta_k,     and v correspondingly.
  *
  * Nothing but c_t, mean_t and std_t depends on the token, so that all tokens of an id share one folded query
  * f = W_UK^T (q * gamma_k * g_i) and one folded sum of latents:
@@ -12,8 +12,8 @@
  *   sum of a_t v_t  = gamma_v (sum over ids of g_i * W_UV (sum of a_t c_t / std_t)
  *                     - sum of a_t mean_t / std_t) + beta_v
  *
- * U ids cost U c (n + v) multiply-adds per head, and T tokens 2 T c, where expanding all of them costs T c (n
- * + v). An id that occurs once costs the same either way. But expanded tokens share one product with one
+ * Folding costs U c (n + v) multiply-adds per head for U ids and 2 T c for their T tokens. Expanding all tokens costs
+ * T c (n + v). An id that occurs once costs about the same either way. But expanded tokens share one product with one
  * matrix, and each folded id has its own query and sum. The kernel chooses by their costs. */
 #ifndef CH_TENSOR_GATED_ATTEND_H
 #define CH_TENSOR_GATED_ATTEND_H
@@ -27,8 +27,8 @@ typedef struct ch_id_groups {
   const int32_t *id, *first, *token;
 } ch_id_groups;
 
-/* Selects how ids are processed: rare ids expanded and frequent ones folded, by the cost of each; or all in
-   one way. */
+/* The processing of ids. CH_GATED_CHOSEN expands rare ids and folds frequent ids, by the cost of each. The others
+   process all ids in one way. */
 typedef enum ch_gated_form { CH_GATED_CHOSEN, CH_GATED_FOLDED, CH_GATED_EXPANDED } ch_gated_form;
 
 typedef struct ch_gated_attend {

@@ -1,5 +1,5 @@
-/* Multiplies matrices. Chooses for every shape between oneDNN and this library's own kernels, by measurements
- * (docs/gemm.md), and packs weights of 16 bits for calls that reuse them. */
+/* Multiplies matrices. Chooses for every shape between oneDNN and Crosshead's own kernels, by rules from measurements
+ * (docs/gemm.md), and packs weights as BF16 for calls that reuse them. */
 #include "tensor/gemm.h"
 
 #include <omp.h>
@@ -20,8 +20,8 @@ enum { LARGE_RESULT = 1 << 20, LONG_ROW = 512, LARGE_NARROW_RESULT = 1 << 23 };
 /* Weights of another type are converted this many elements at a time: a panel that stays in the last-level
    cache. */
 enum { PANEL_ELEMENTS = 1 << 20 };
-/* Products with a changing number of rows are divided into pieces of MOST_PIECE, its half ... down to
-   LEAST_PIECE, and a rest. */
+/* Products with a changing number of rows are divided into pieces of MOST_PIECE, its half ... down to LEAST_PIECE,
+   and a remainder. */
 enum { MOST_PIECE = 512, LEAST_PIECE = 64 };
 /* The multiply-adds between two checks for a stop: at most a second or two on slow processors. Larger products
    are divided into pieces whose rows are a multiple of PIECE_ROWS. */
@@ -279,7 +279,7 @@ static ch_status run_product(ch_gemm *gemm, const ch_gemm_shape *s, const void *
   return run_close(gemm, s, a, b, c, error);
 }
 
-/* Multiplies BF16 in F32 where that is faster. The product of two BF16 numbers is exact in F32. */
+/* Converts BF16 factors to F32 and multiplies those. The product of two BF16 numbers is exact in F32. */
 static ch_status run_widened(ch_gemm *gemm, const ch_gemm_shape *s, const void *a, const void *b, void *c,
                              ch_error *error) {
   const ch_kernels *kernels = gemm->kernels;

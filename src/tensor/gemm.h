@@ -31,14 +31,15 @@ ch_status ch_gemm_run_packed(ch_gemm *gemm, bool transpose_a, int64_t m, int64_t
                              int64_t lda, const void *packed, void *c, int64_t ldc, bool accumulate,
                              ch_error *error);
 
-/* Rows up to which the matrix-vector kernel beats the library (docs/gemm.md). */
+/* The largest number of rows for which the matrix-vector kernel is faster than the library (docs/gemm.md). */
 enum { CH_SKINNY_ROWS = 32 };
-/* Returns true if the library computes a product of `rows` rows. The matrix-vector kernel computes smaller
-   ones: it reads weights in their own type, and a row's result does not depend on the other rows. */
+/* Returns true if the library computes a product of `rows` rows. The matrix-vector kernel computes smaller products:
+   it reads weights in their own type, and a row's result does not depend on the other rows. */
 bool ch_gemm_is_large(int64_t rows);
 
-/* y [rows, out] = x [rows, in] W^T (+ bias) (+ y when accumulate). Few rows use the matrix-vector kernel,
-   many use the library. If x has the table's type, a W of another type is widened panel by panel for the
+/* y [rows, out] = x [rows, in] W^T (+ bias) (+ y when accumulate). Few rows use the matrix-vector kernel, many use
+   the library. Block-quantised weights use the kernel for any number of rows if it multiplies bytes
+   (ch_kernels.multiplies_bytes). If x has the table's type, a W of another type is widened panel by panel for the
    library. If x is BF16, W is rounded to BF16 panel by panel unless it is BF16 already. */
 ch_status ch_gemm_linear(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x,
                          ch_dtype x_dtype, const void *weight, ch_dtype weight_dtype, const void *bias,

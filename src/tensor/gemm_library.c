@@ -10,8 +10,8 @@
 #include "base/memory.h"
 #include "tensor/team.h"
 
-/* The number of prepared shapes; a new one replaces the oldest. A training step needs a few dozen, generation
-   one set per prompt length. */
+/* The maximum number of prepared products. A further product replaces the oldest. A training step needs a few dozen,
+   generation one set per prompt length. */
 enum { MOST_PREPARED = 128 };
 /* Memory that must be free for the library's generated code: without it the library crashes. */
 enum { ROOM_FOR_CODE = 32 << 20 };
@@ -28,7 +28,7 @@ struct ch_gemm_library {
   dnnl_engine_t engine;
   dnnl_stream_t stream;
   prepared_product prepared[MOST_PREPARED];
-  int count, next; /* places in use, and the place to fill next */
+  int count, next; /* number of elements of `prepared` in use, index of the element to fill next */
   void *scratch;
   size_t scratch_bytes;
   bool has_multiplied; /* true after the first call of sgemm, which generates its code */
@@ -48,7 +48,7 @@ static ch_status check(dnnl_status_t status, const ch_gemm_shape *shape, ch_erro
                  (int)status);
 }
 
-/* --- what differs between versions 2 and 3: descriptors are values in one, objects in the other --------- */
+/* --- the two versions: descriptors are values in version 2 and objects in version 3 --------------------- */
 
 /* Versions before 2.6 (Ubuntu 22.04) do not know the layout of kernels->pack_bf16. There, BF16 is widened. */
 #define KNOWS_PACKED (DNNL_VERSION_MAJOR > 2 || DNNL_VERSION_MINOR >= 6)
@@ -140,7 +140,7 @@ static dnnl_status_t describe_b(matrix_desc *desc, const ch_gemm_shape *s) {
   return describe(desc, s->k, s->n, s->transpose_b ? 1 : s->ldb, s->transpose_b ? s->ldb : 1, s->rounded);
 }
 
-/* Checks that there is room for code; nothing is touched. */
+/* Checks that memory for the generated code can be allocated. The memory is released without being touched. */
 static ch_status check_room(const ch_gemm_shape *shape, ch_error *error) {
   void *room = ch_pages_alloc(ROOM_FOR_CODE);
   ch_pages_free(room, ROOM_FOR_CODE);
@@ -196,11 +196,11 @@ static dnnl_status_t prepare_product(prepared_product *product, matrix_desc desc
   return status;
 }
 
-/* Finds the product for a shape, or prepares it in the oldest place; scratch memory grows to what it
-   needs. */
+/* Finds the product for a shape, or prepares it in place of the oldest one. The scratch memory grows to the size that
+   the product needs. */
 static ch_status find_or_prepare(ch_gemm_library *library, const ch_gemm_shape *shape,
                                  prepared_product **found, ch_error *error) {
-  /* The threads of ch_team_enter: the library divides the work when a primitive is created. */
+  /* The number that ch_team_enter set. The library divides the work among threads when a primitive is created. */
   int threads = ch_team_of(0).threads;
   for (int i = 0; i < library->count; i++) {
     prepared_product *product = &library->prepared[i];
@@ -224,7 +224,7 @@ static ch_status find_or_prepare(ch_gemm_library *library, const ch_gemm_shape *
     if (!library->scratch) status = dnnl_out_of_memory;
   }
   if (status) {
-    release(product); /* an empty place matches no shape */
+    release(product); /* an empty element matches no shape */
     return check(status, shape, error);
   }
   library->next = (library->next + 1) % MOST_PREPARED;
@@ -270,7 +270,7 @@ ch_status ch_gemm_library_matmul(ch_gemm_library *library, const ch_gemm_shape *
                                  const void *b, float *c, ch_error *error) {
   prepared_product *product = NULL;
   CH_TRY(find_or_prepare(library, shape, &product, error));
-  /* The interface takes writable pointers even to memory that it only reads. */
+  /* The interface requires writable pointers even to memory that it only reads. */
   dnnl_status_t status = dnnl_memory_set_data_handle(product->a, (void *)(uintptr_t)a);
   if (!status) status = dnnl_memory_set_data_handle(product->b, (void *)(uintptr_t)b);
   if (!status) status = dnnl_memory_set_data_handle(product->c, c);

@@ -23,8 +23,8 @@ typedef struct ch_gemm_library ch_gemm_library;
 ch_status ch_gemm_library_create(ch_gemm_library **library, ch_error *error);
 void ch_gemm_library_free(ch_gemm_library *library);
 
-/* Returns true if `rounded` is the library's faster way on this processor: by its matrix unit for BF16, or,
-   where BF16 dots are known to be fast, by instructions for them. */
+/* Returns true if the library multiplies BF16 (`rounded`) faster than F32 on this processor: with a matrix unit for
+   BF16 or, if `bf16_dots_are_fast`, with instructions for BF16 dot products. */
 bool ch_gemm_library_rounds(bool bf16_dots_are_fast);
 
 /* Multiplies with a matmul primitive. The first call with a shape and number of threads prepares it. */

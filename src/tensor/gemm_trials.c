@@ -2,7 +2,7 @@
  * trials. */
 #include "tensor/gemm_trials.h"
 
-/* The consecutive places where a shape may be. */
+/* The number of consecutive elements of the table in which a shape may be stored. */
 enum { PLACES = 8 };
 
 static uint32_t mixed(uint32_t hash, uint64_t value) {

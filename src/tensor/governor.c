@@ -145,8 +145,8 @@ void ch_governor_observe(ch_governor *governor, ch_expected_time *expected, doub
     bool slow = c->rate[c->choice] < SLOW, wait = threads_wait(governor, now, slow ? DECISION : LOOK);
     if (slow && c->was_slow && !c->slow && wait) c->next_trial = now; /* slow at two checks in a row */
     c->was_slow = slow;
-    /* If all threads are in use and none waits for a processor, fewer would only help if the system hides
-       something. */
+    /* If all threads are in use and none waits for a processor, fewer threads would help only if the system does not
+       report some waiting. */
     double pause = c->choice == ALL && !wait ? LONGEST_PAUSE : 0;
     if (now >= c->next_trial && now >= c->last_trial + pause) start_trial(governor, c, now);
   }

@@ -23,7 +23,7 @@ enum { CH_GOVERNOR_CLASSES = 6, CH_GOVERNOR_CHOICES = 3 };
 
 /* Steps of about the same length. */
 typedef struct ch_governed_class {
-  double rate[CH_GOVERNOR_CHOICES]; /* expected time / time taken, of late; 0: never tried */
+  double rate[CH_GOVERNOR_CHOICES]; /* recent ratio of expected time to time taken; 0: not known */
   double expected, taken;      /* expected and real time of the steps since the last decision, in seconds */
   double next_trial, interval; /* time of the next trial, and the pause between two trials */
   double last_trial;           /* time at which the last trial ended; before the first: start of the steps */
@@ -38,7 +38,7 @@ typedef struct ch_governor {
   int workers[CH_GOVERNOR_CHOICES]; /* numbers to choose from: all threads, half of them, one */
   int choices;                      /* entries of `workers` in use */
   bool varied;                      /* true with CROSSHEAD_WORKERS=varied */
-  uint32_t step;                    /* with `varied`: state of the fixed order of numbers */
+  uint32_t step;                    /* with `varied`: state of the generator of the numbers */
   ch_governed_class classes[CH_GOVERNOR_CLASSES];
   bool (*read_waiting)(ch_waiting *waiting);
   ch_waiting seen; /* last result of read_waiting */
@@ -49,7 +49,7 @@ typedef struct ch_governor {
   double much;
 } ch_governor;
 
-/* The expected length of a step in seconds: the shortest of late. 0 at first. */
+/* The expected length of a step, in seconds: about the shortest recent one. 0 before the first step. */
 typedef float ch_expected_time;
 
 /* Fails if CROSSHEAD_WORKERS is set to anything but "all" or "varied". */
@@ -58,8 +58,8 @@ ch_status ch_governor_check(ch_error *error);
    "all", there is one choice: all threads. If it is "varied", nothing is measured: the number changes from
    step to step, from 1 to all threads, in a fixed order. Tests use it: results must not change. */
 void ch_governor_init(ch_governor *governor, int threads, bool busy);
-/* ch_governor_workers returns the number of workers for the next step. ch_governor_observe records its time
-   afterwards; `now` is the time at its end, in seconds. */
+/* ch_governor_workers returns the number of workers for the next step. ch_governor_observe records the time `taken`
+   by the step and updates *expected. `now` is the time at the step's end. Times are in seconds. */
 int ch_governor_workers(ch_governor *governor, ch_expected_time expected);
 void ch_governor_observe(ch_governor *governor, ch_expected_time *expected, double taken, double now);
 

@@ -4,7 +4,7 @@
  * members of the table, kernels/vector/variant.h for the prototypes, kernels/variant_table.c for the table of
  * a variant. A new kernel is a line here and a function KERNEL(name) in a file of a subfolder of kernels/.
  *
- * `origin` says which variants have a separate function (kernels/variants.cmake lists the variants):
+ * `origin` determines the variants with a separate function (kernels/variants.cmake lists the variants):
  *
  *   COMMON           f64, f32, f32_avx2 and f32_avx512 have one each;
  *                    f32_avx512_vnni and f32_avx512_bf16 inherit that of f32_avx512
@@ -205,12 +205,12 @@ CH_KERNEL(COMMON, void, rope_table,
           (const ch_team *team, int64_t rows, int64_t rotary, const int32_t *positions,
            const double *frequencies, void *table))
 
-/* Computes levels [CH_ROPE_LEVELS, CH_ROPE_LEVEL, rotary], from which the angles of a position follow without
-   a sine. A position is written in base CH_ROPE_LEVEL, and the levels have the angles of the 64 values of
-   every digit. For positions below 2^24. */
+/* Computes levels [CH_ROPE_LEVELS, CH_ROPE_LEVEL, rotary], from which the angles of a position follow without a sine.
+   A position is written in base CH_ROPE_LEVEL, and the levels have the angles of the 64 values of every digit.
+   Positions must be below 2^24. */
 CH_KERNEL(COMMON, void, rope_levels, (int64_t rotary, const double *frequencies, void *levels))
-/* Rotates x to y [count, heads * head_dim] by the positions first … first+count-1. work: 2 * rotary reals.
-   One thread. */
+/* Rotates x to y [count, heads * head_dim] by the positions first … first+count-1. work: 2 * rotary reals. It runs in
+   one thread. */
 CH_KERNEL(COMMON, void, rope_states,
           (const ch_rope_states *call, int64_t first, int64_t count, void *y, void *work))
 
@@ -280,7 +280,7 @@ CH_KERNEL(COMMON, void, head_product,
           (const ch_team *team, int64_t n, int64_t heads, int64_t rows, int64_t columns, const void *x,
            const void *weight, ch_dtype weight_dtype, int64_t head_elements, bool transposed, void *y))
 /* C [m, n] (+)= A B with A(i, k) = a[i*a_row + k*a_column] and B(k, j) = b[k*ldb + j]. Attention uses this
-   register-tiled product on tiles in cache. One thread. */
+   register-tiled product on tiles in cache. It runs in one thread. */
 CH_KERNEL(COMMON, void, tile_product,
           (int64_t m, int64_t n, int64_t k, const void *a, int64_t a_row, int64_t a_column, const void *b,
            int64_t ldb, void *c, int64_t ldc, bool accumulate))
@@ -437,7 +437,7 @@ CH_KERNEL(OWN_BF16_DOT, void, pack_bf16,
    finite becomes NaN. */
 CH_KERNEL(COMMON, void, pack_states,
           (const ch_team *team, int64_t rows, int64_t n, const void *x, ch_dtype to, void *blocks))
-/* Widens quantised blocks to y [rows, n]. n is whole blocks, and rows are `stride` bytes apart. One
+/* Widens quantised blocks to y [rows, n]. n is whole blocks, and rows are `stride` bytes apart. It runs in one
    thread. */
 CH_KERNEL(COMMON, void, unpack_states,
           (int64_t rows, int64_t n, const void *blocks, int64_t stride, ch_dtype from, void *y))

@@ -41,7 +41,7 @@ static bool have_avx512_bf16(void) {
 }
 #endif
 
-/* The F32 tables of this build by instruction set, with the names that CROSSHEAD_ISA knows. */
+/* The F32 tables of this build by instruction set, with their names in CROSSHEAD_ISA. */
 typedef struct isa_entry {
   const char *name;
   const ch_kernels *table; /* NULL if the build has none */
@@ -74,9 +74,9 @@ typedef struct core_properties {
   bool has_fast_bf16_dot; /* true if BF16 dot products are faster than F32 multiply-adds */
 } core_properties;
 
-/* Returns the properties of this processor's cores. No CPUID bit says how fast an instruction is, so the
-   vendor decides: Intel's cores start a BF16 dot instruction every other cycle, but two F32 multiply-adds
-   every cycle. F32 thus computes twice as many products. */
+/* Returns the properties of this processor's cores. CPUID has no bits for the speed of instructions, so the vendor
+   decides: Intel's cores start a BF16 dot instruction every other cycle, but two F32 multiply-adds every cycle. F32
+   thus computes twice as many products. */
 static core_properties find_core_properties(void) {
   core_properties core = {.has_fast_bf16_dot = true};
 #ifdef CH_HAVE_KERNELS_f32_avx512_bf16
@@ -109,7 +109,7 @@ static ch_isa isa_limit(void) {
   const char *wanted = getenv(variable);
   for (int isa = 0; wanted && isa < CH_ISA_COUNT; isa++)
     if (strcmp(wanted, isas[isa].name) == 0) return (ch_isa)isa;
-  /* Without a name: the highest instruction set that pays on this processor. */
+  /* Without a name, the limit is the highest instruction set that makes this processor faster. */
   const core_properties core = find_core_properties();
   return core.has_fast_bf16_dot ? CH_ISA_AVX512_BF16 : CH_ISA_AVX512_VNNI;
 }

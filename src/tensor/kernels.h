@@ -1,12 +1,12 @@
-/* The table through which everything above src/tensor computes: one set of functions per element type and
- * instruction set, chosen at run time.
+/* The table through which everything above src/tensor computes: one set of functions per element type and instruction
+ * set, chosen at run time.
  *
- * `real` below is the table's element type: float in every F32 table, double in the F64 table (plain C, the
- * reference of the tests). All matrices are row-major. A function computes with the workers of `team`. Its
- * result depends on team->threads at most (the order of partial sums), never on the number of workers.
- * "threads" in sizes of scratch memory is team->threads. None allocates. Pointers to values point into the
- * table's memory; "[host]" marks pointers to the host's. "rows" are tokens or (token, head) pairs. A pointer
- * marked [or NULL] may be NULL. `accumulate` false overwrites a gradient, true adds to it. */
+ * `real` below is the table's element type: float in every F32 table, double in the F64 table (plain C, the reference
+ * of the tests). All matrices are row-major. A function computes with the workers of `team`. Its result depends on
+ * team->threads at most (the order of partial sums), never on the number of workers. "threads" in sizes of scratch
+ * memory is team->threads. No function allocates memory. Pointers to values point into the table's memory; "[host]"
+ * marks pointers to the host's. "rows" are tokens or (token, head) pairs. A pointer marked [or NULL] may be NULL.
+ * `accumulate` false overwrites a gradient, true adds to it. */
 #ifndef CH_TENSOR_KERNELS_H
 #define CH_TENSOR_KERNELS_H
 
@@ -57,7 +57,7 @@ typedef struct ch_routing_rule {
 
 /* A slice of every head of every row: row r's head h begins at element r * row + h * head of `data`. */
 typedef struct ch_head_slices {
-  const void *data;  /* written through where a function says so */
+  const void *data;  /* read, or written by functions whose comments allow it */
   int64_t row, head; /* elements between rows and between heads; head 0: all heads share one slice */
 } ch_head_slices;
 
@@ -67,7 +67,7 @@ enum { CH_ROPE_LEVEL = 64, CH_ROPE_LEVELS = 4 };
 typedef struct ch_rope_states {
   int64_t heads, head_dim, rotary;
   bool leading, interleaved; /* leading: the first dims of a head are rotated, not the last */
-  const void *levels, *x;
+  const void *levels, *x;    /* the result of rope_levels, the states */
   ch_dtype x_dtype;
   int64_t x_stride;
 } ch_rope_states;

@@ -39,7 +39,7 @@ extern const ch_team ch_alone;
 
 /* The settings of a caller's thread before ch_team_enter. */
 typedef struct ch_team_before {
-  int threads;
+  int threads; /* OpenMP's maximum number of threads */
 } ch_team_before;
 
 /* Gives the calling thread's OpenMP regions, the GEMM library's among them, team->workers threads until

@@ -1,4 +1,4 @@
-/* Element types and tensors: a typed, shaped view of memory that somebody else owns. */
+/* Element types, and tensors: typed, shaped views of memory that they do not own. */
 #ifndef CH_TENSOR_TENSOR_H
 #define CH_TENSOR_TENSOR_H
 
@@ -26,7 +26,7 @@ typedef enum ch_dtype {
   CH_DTYPE_COUNT
 } ch_dtype;
 
-/* Row-major; the last dimension is contiguous. */
+/* Elements are row-major, so the last dimension is contiguous. */
 typedef struct ch_tensor {
   ch_dtype dtype;
   int rank;
@@ -36,7 +36,7 @@ typedef struct ch_tensor {
 
 /* Returns the bytes of an element, or 0 for block-quantised types. */
 size_t ch_dtype_size(ch_dtype dtype);
-/* Returns the bytes of `count` values, in whole blocks. */
+/* Returns the bytes of `count` values. For block-quantised types, they must be whole blocks. */
 size_t ch_dtype_bytes(ch_dtype dtype, int64_t count);
 /* Returns the number of values in a block, or 1 for types that are not block-quantised. */
 int64_t ch_dtype_block(ch_dtype dtype);

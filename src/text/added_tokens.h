@@ -8,7 +8,7 @@
 
 typedef struct ch_added_token {
   char *content;
-  size_t size;
+  size_t size; /* bytes of `content` */
   int32_t id;
   bool special;        /* omitted from decoded text on request; not recognised in untrusted text */
   bool normalized;     /* matched in the normalized text, in its normalized form */
@@ -16,15 +16,15 @@ typedef struct ch_added_token {
   bool lstrip, rstrip; /* a match includes the white space to its left, to its right */
 } ch_added_token;
 
-/* Finds the longest of a set of texts at the leftmost place. Zero-initialise. */
+/* Finds the leftmost occurrence of any text in a set, and the longest of those texts there. Zero-initialise. */
 typedef struct ch_matcher {
   struct ch_matcher_node *nodes; /* a trie: first child, next sibling */
   uint32_t count, capacity;
   bool starts[256]; /* bytes that some text begins with */
 } ch_matcher;
 
-/* Adds a text that maps to `value` (an index of the caller's). An empty text is ignored, and of equal texts
- * the first counts. False when out of memory. */
+/* Adds a text that maps to `value`, which must be at least 0. An empty text is ignored, and of equal texts the
+   first counts. Returns false if out of memory. */
 bool ch_matcher_add(ch_matcher *matcher, const char *text, size_t size, int32_t value);
 void ch_matcher_free(ch_matcher *matcher);
 /* Finds the first match in [p, end) and its place; returns its value, or -1 if there is none. */

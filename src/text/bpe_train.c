@@ -22,7 +22,7 @@ typedef struct pair {
 } pair;
 
 typedef struct heap_entry {
-  int64_t count; /* the pair's count when it was pushed: never less than now */
+  int64_t count; /* the pair's count when it was pushed, possibly outdated */
   uint32_t pair;
 } heap_entry;
 
@@ -49,7 +49,7 @@ typedef struct trainer {
   ch_text bytes; /* the bytes of all tokens */
   struct {
     size_t at, size;
-  } * spans; /* by id */
+  } * spans; /* [vocab_size] place of each token in `bytes`, by id */
   int32_t token_count;
   int32_t *token_slots; /* hash table of id + 1 by bytes */
   size_t token_mask;
@@ -115,7 +115,7 @@ static void raise_pair(trainer *t, uint32_t index) {
   t->pairs[index].raised = true;
 }
 
-/* Counts the pair that begins at a position and notes the place. */
+/* Counts the pair that begins at a position and saves the position. */
 static void add_pair(trainer *t, uint32_t position) {
   uint32_t index = pair_index(t, t->token[position], t->token[t->next[position]]);
   if (t->failed) return;
@@ -144,8 +144,8 @@ static int compare_bytes(const trainer *t, int32_t a, int32_t b) {
   return order ? order : (x > y) - (x < y);
 }
 
-/* Returns true if a goes before b: more frequent, or greater in the bytes of its left, then of its right
-   token. */
+/* Returns true if a goes before b: it is more frequent, or equally frequent and greater in the bytes of its left,
+   then of its right token. */
 static bool goes_first(const trainer *t, heap_entry a, heap_entry b) {
   if (a.count != b.count) return a.count > b.count;
   const pair *p = &t->pairs[a.pair], *q = &t->pairs[b.pair];
@@ -204,7 +204,7 @@ static uint32_t best_pair(trainer *t, int64_t min_count) {
   return none;
 }
 
-/* Merges the pair at a position, in which it still is. */
+/* Merges the pair that begins at a position. */
 static void merge_at(trainer *t, uint32_t position, int32_t id) {
   uint32_t gone = t->next[position], after = t->next[gone], before = t->previous[position];
   remove_pair(t, position);

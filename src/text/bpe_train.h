@@ -9,15 +9,16 @@
 #include "text/tokenizer.h"
 #include "text/word_count.h"
 
-/* Ids of a trained vocabulary: the end token, the 256 bytes in the order of their characters, the merges. */
+/* Ids of a trained vocabulary: the end token, the 256 bytes in the order of GPT-2's characters for them, the merges. */
 enum { CH_BPE_FIRST_BYTE = 1, CH_BPE_FIRST_MERGE = CH_TOKENIZER_LEAST_VOCABULARY };
 
-/* The merges found, in order. A merge whose bytes are a token already becomes that token; all others become
- * the next new id, from CH_BPE_FIRST_MERGE on. */
+/* A merge of tokens `left` and `right` into token `id`. If an existing token has the same bytes, `id` is that
+   token. Otherwise `id` is the next new id, from CH_BPE_FIRST_MERGE on. */
 typedef struct ch_bpe_merge {
   int32_t left, right, id;
 } ch_bpe_merge;
 
+/* The merges in the order in which they were found. */
 typedef struct ch_bpe_merges {
   ch_bpe_merge *merges;
   int32_t count, vocab_size;

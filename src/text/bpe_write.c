@@ -8,7 +8,7 @@
 #include "text/byte_level.h"
 #include "base/utf8.h"
 
-/* Pieces by id, spelled in the byte alphabet. Piece i is pool[at[i]] to pool[at[i + 1]]. */
+/* Pieces by id, spelled in the byte alphabet. Piece i is bytes at[i] ... at[i + 1] - 1 of the pool. */
 typedef struct piece_list {
   ch_text pool;
   size_t *at; /* [count + 1] */

@@ -16,7 +16,7 @@ enum { MOST_COUNTED = 1 << 24 };
 struct ch_corpus {
   ch_map map;
   ch_corpus_header header;
-  const unsigned char *ids[2]; /* training, validation */
+  const unsigned char *ids[2]; /* ids of the training and of the validation part */
 };
 
 /* --- opening -------------------------------------------------------------------------------------------- */
@@ -144,7 +144,7 @@ double ch_corpus_token_entropy(const ch_corpus *corpus) {
   if (!counts) return NAN;
   for (int64_t i = 0; i < total; i++) {
     int32_t id = id_at(corpus, CH_SPLIT_TRAIN, i);
-    if (id >= 0 && id < vocab_size) counts[id]++; /* batches refuse others */
+    if (id >= 0 && id < vocab_size) counts[id]++; /* ch_corpus_batch refuses other ids */
   }
   double entropy = 0;
   for (int64_t id = 0; id < vocab_size; id++)

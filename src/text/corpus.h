@@ -31,9 +31,10 @@ typedef bool (*ch_corpus_progress)(void *context, uint64_t bytes_done, uint64_t 
 
 /* Encodes UTF-8 text files into the token file OUT (written under a temporary name and renamed), with all
    cores, in bounded memory. With at least 20 documents, the hash of a document's content decides whether it
-   validates, so that equal documents are on one side. Of a document longer than twice the validation share of
-   the text, only the tail validates. The text's tail validates if there are fewer documents, or if no choice
-   comes within half of the share because too many are equal. The tokenizer must name an end token, or have
+   validates, so that equal documents are on one side. If this choice misses the share by more than a quarter
+   of it, documents are chosen by hash and size, and a document longer than twice the share gives only its tail. The
+   text's tail validates if there are fewer documents, or if no choice comes within half of the share because too many
+   are equal. The tokenizer must name an end token, or have
    "<|endoftext|>". Errors: a file that is empty or not text, an impossible option, a full disk. */
 ch_status ch_corpus_prepare(const char *const *paths, int count, const ch_tokenizer *tokenizer,
                             const ch_corpus_options *options, const char *out, ch_corpus_progress progress,
@@ -42,7 +43,8 @@ ch_status ch_corpus_prepare(const char *const *paths, int count, const ch_tokeni
 typedef struct ch_corpus ch_corpus;
 typedef enum ch_corpus_split { CH_SPLIT_TRAIN, CH_SPLIT_VALIDATION } ch_corpus_split;
 
-/* Maps a token file; truncated, damaged and foreign files are errors. Immutable; shared by threads. */
+/* Maps a token file; truncated, damaged and foreign files are errors. Reading does not change the corpus, so
+   threads may share it. */
 ch_status ch_corpus_open(const char *path, ch_corpus **corpus, ch_error *error);
 void ch_corpus_close(ch_corpus *corpus);
 /* Returns true if the file at PATH begins like a token file. */
@@ -50,9 +52,9 @@ bool ch_corpus_recognise(const char *path);
 
 typedef struct ch_corpus_info {
   int64_t train_tokens, validation_tokens, documents, vocab_size, pack_length;
-  uint64_t text_bytes;
-  uint64_t tokenizer; /* ch_tokenizer_fingerprint of the file's tokenizer */
-  uint64_t content;   /* hash of ids and options: equal files train equally */
+  uint64_t text_bytes; /* bytes of all texts except ch_corpus_options.validation_paths */
+  uint64_t tokenizer;  /* ch_tokenizer_fingerprint of the file's tokenizer */
+  uint64_t content;    /* hash of the training and validation ids */
   int32_t end_token;
 } ch_corpus_info;
 void ch_corpus_describe(const ch_corpus *corpus, ch_corpus_info *info);

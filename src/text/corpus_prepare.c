@@ -17,7 +17,7 @@
 
 enum {
   SEGMENT_BYTES = 1 << 20, /* approximate size of the parts in which longer documents are encoded */
-  ROUND_BYTES = 16 << 20,  /* most text encoded between two writes */
+  ROUND_BYTES = 16 << 20,  /* bytes of text after which a round ends and its ids are written */
   ROUND_ITEMS = 8192,
   STAGED_IDS = 1 << 16,
   KEPT_IDS = 1 << 14 /* largest buffer of an item that is reused in the next round */
@@ -51,7 +51,7 @@ typedef struct preparation {
   int32_t end_token;
   ch_division division;
   ch_source_text *current; /* the text that items are taken from */
-  size_t current_place;
+  size_t current_place;    /* offset in `current` at which the next round begins */
   uint64_t done_bytes, documents;
   stream streams[2];
   item *items;

@@ -1,7 +1,8 @@
 /* Chooses the part of the texts that validates, and reads texts part by part.
  *
- * A document is chosen by the hash of its contents, so that equal documents are on the same side. A long
- * document validates with its tail. If documents are few, the texts' tail validates. */
+ * A document is chosen by the hash of its contents, so that equal documents are on the same side. If the
+ * hashes do not give about the wanted share, the tails of long documents validate. If documents are few, the texts'
+ * tail validates. */
 #include "text/division.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@
 #include "text/hash.h"
 
 enum {
-  HASHED_BYTES = 1 << 20,    /* most bytes of a document that are hashed */
+  HASHED_BYTES = 1 << 20,    /* maximum number of bytes of a document that are hashed */
   RELEASED_BYTES = 16 << 20, /* text released at a time */
   FEWEST_DOCUMENTS = 20,     /* with fewer documents the texts' tail validates */
   FAR_BYTES = 4096           /* a longer tail is searched for the end of a line only in its first half */
@@ -32,7 +33,7 @@ static uint64_t hash_document(const char *text, size_t size, uint64_t seed) {
   return ch_hash_mix(ch_hash_bytes((const unsigned char *)text, part, seed), size);
 }
 
-/* A document, or all equal ones. */
+/* A document, or several equal ones. */
 typedef struct document_group {
   uint64_t hash;
   size_t size, count; /* bytes of one document, number of equal documents */

@@ -30,7 +30,7 @@ typedef struct ch_chosen_document {
 typedef struct ch_division {
   const ch_corpus_options *options;
   ch_source_text *texts;
-  int count;
+  int count;               /* number of texts */
   int training;            /* number of the first text that validates whole */
   uint64_t bytes;          /* size of all texts */
   uint64_t training_bytes; /* size of the texts before `training` */
@@ -39,7 +39,7 @@ typedef struct ch_division {
   /* [chosen_count] validation documents by rising hash; NULL: the documents up to `threshold` */
   ch_chosen_document *chosen;
   size_t chosen_count;
-  uint64_t tail_start; /* byte where validation begins */
+  uint64_t tail_start; /* offset in all texts at which the validating tail begins, if by_document is false */
 } ch_division;
 
 /* Opens the texts and, after them, options->validation_paths. Chooses the validation documents as

@@ -39,7 +39,7 @@ struct ch_encoder {
   unsigned flags;
   const unsigned char *normalized_text; /* the segment in progress, normalized */
   size_t added; /* bytes at the beginning of the segment that the text does not have (ch_normalize) */
-  bool at_start, continued; /* the segment in progress begins the text, continues an earlier text */
+  bool at_start, continued; /* true if the segment in progress begins the text; true if it continues one */
   ch_merge_scratch merge;
   ch_regex_scratch regex;
   ch_text normalized[2];          /* results of the normalizers, in turn */
@@ -561,7 +561,7 @@ bool ch_tokenizer_find_special(const ch_tokenizer *tokenizer, const char *text, 
   return *length > 0;
 }
 
-/* Joins all parts into one text and notes the ranges of the plain ones. */
+/* Joins all parts into one text and lists the ranges of the plain parts. */
 static ch_status join_parts(const ch_prompt_part *parts, size_t count, ch_text *text, plain_range *plain,
                             size_t *plain_count, ch_error *error) {
   for (size_t i = 0; i < count; i++) {

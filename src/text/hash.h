@@ -1,5 +1,5 @@
-/* A fast 64-bit hash of bytes for tables and fingerprints (not for secrets). Stored in files: never change
-   it. */
+/* A fast 64-bit hash of bytes for tables and fingerprints (not for secrets). Files store such
+   hashes, so the function must never change. */
 #ifndef CH_TEXT_HASH_H
 #define CH_TEXT_HASH_H
 

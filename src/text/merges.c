@@ -7,7 +7,7 @@
 
 #include "text/hash.h"
 
-/* Up to this length a scan over ranks in one or two cache lines is faster than a heap. */
+/* Up to this length a scan over ranks in a few cache lines is faster than a heap. */
 enum { SHORT_WORD = 48 };
 static const int32_t no_rank = INT32_MAX;
 static const uint32_t none = UINT32_MAX;

@@ -13,10 +13,10 @@
 enum { CH_PACKING_WINDOWS = 8 };
 
 typedef struct ch_packer {
-  int64_t length;
+  int64_t length; /* tokens of a window */
   int32_t end_token;
-  int32_t *windows; /* [CH_PACKING_WINDOWS, length] */
-  int64_t used[CH_PACKING_WINDOWS];
+  int32_t *windows;                 /* [CH_PACKING_WINDOWS, length] */
+  int64_t used[CH_PACKING_WINDOWS]; /* tokens in each window so far */
   /* Takes a closed window [length]. */
   ch_status (*emit)(void *context, const int32_t *window, int64_t length, ch_error *error);
   void *context;

@@ -13,8 +13,8 @@
 #include "base/utf8.h"
 
 struct ch_regex {
-  regex_t *pattern; /* NULL: the pattern is the literal */
-  pcre2_code *fast; /* NULL: Oniguruma matches */
+  regex_t *pattern; /* Oniguruma's compiled pattern; NULL: `literal` is matched instead */
+  pcre2_code *fast; /* PCRE2's compiled pattern; NULL: `pattern` is matched instead */
   char *literal;
   size_t literal_size;
 };
@@ -204,7 +204,8 @@ static bool read_item(translation *r) {
   }
 }
 
-/* Writes a pattern for PCRE2 that means the same as the pattern does to Oniguruma; false when it may not. */
+/* Writes a pattern that means to PCRE2 what `pattern` means to Oniguruma. Returns false if the meanings might
+   differ. */
 static bool translate(const char *pattern, size_t size, ch_text *out) {
   translation r = {.at = pattern, .end = pattern + size, .out = out};
   while (r.at < r.end)

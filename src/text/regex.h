@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-/* A compiled pattern; immutable, shared by threads. */
+/* A compiled pattern. Matching does not change it, so threads may share it. */
 typedef struct ch_regex ch_regex;
 
 /* Compiles a pattern (UTF-8), or a literal string. An empty pattern matches between all characters. */
@@ -32,8 +32,8 @@ typedef struct ch_regex_scratch {
 
 ch_status ch_regex_scratch_open(ch_regex_scratch *scratch, ch_error *error);
 void ch_regex_scratch_close(ch_regex_scratch *scratch);
-/* Finds the first match at or after `from` in well-formed UTF-8; *found false when there is none.
-   CH_ERROR_FORMAT when the pattern needs too many steps on the text. */
+/* Finds the first match at or after `from` in well-formed UTF-8. *found is false if there is none. Fails with
+   CH_ERROR_FORMAT if the pattern needs too many steps on the text. */
 ch_status ch_regex_find(const ch_regex *regex, ch_regex_scratch *scratch, const unsigned char *text,
                         size_t size, size_t from, bool *found, size_t *begin, size_t *end, ch_error *error);
 

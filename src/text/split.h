@@ -30,12 +30,12 @@ typedef enum ch_split_scanner {
 /* The pattern of GPT-2, which `ByteLevel` applies by default. */
 extern const char ch_pattern_gpt2[];
 
-/* Immutable once compiled; shared by threads. */
+/* A compiled split. Walking over words does not change it, so threads may share it. */
 typedef struct ch_split {
   ch_regex *regex;
   ch_split_scanner scanner;
   ch_split_behavior behavior;
-  bool invert;
+  bool invert; /* true if gaps count as matches, and matches as gaps */
 } ch_split;
 
 /* Compiles a pattern of a tokenizer.json, or a literal string. */
@@ -52,7 +52,7 @@ typedef struct ch_split_cursor {
   const unsigned char *match, *match_end;     /* the next match; NULL: not searched for yet */
   const unsigned char *last_end;              /* end of the last match in the stretch, or NULL */
   const unsigned char *held, *held_end;       /* a word that may still grow, or NULL */
-  bool last_match, finished;
+  bool last_match, finished; /* true if the last part was a match; true after the last part */
 } ch_split_cursor;
 
 void ch_split_begin(ch_split_cursor *cursor, const ch_split *split, ch_regex_scratch *scratch,

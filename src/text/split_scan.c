@@ -51,7 +51,8 @@ static inline size_t all_but_last(const unsigned char *p, const unsigned char *s
   return stop == end || run == 1 ? run : run - 1;
 }
 
-/* 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ */
+/* Scans a word of the pattern
+ * 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ . */
 static size_t scan_gpt2(const unsigned char *p, const unsigned char *end) {
   const unsigned char *q = p;
   if (*p == '\'') {
@@ -70,8 +71,9 @@ static size_t scan_gpt2(const unsigned char *p, const unsigned char *end) {
   return q < end && *q >= 128 ? 0 : all_but_last(p, q, end);
 }
 
-/* (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|
- * \s+(?!\S)|\s+ , or with a single \p{N}. */
+/* Scans a word of the pattern
+ * (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|
+ * \s+(?!\S)|\s+ . With most_digits = 1, it has \p{N} instead of \p{N}{1,3}. */
 static inline size_t scan_llama3(const unsigned char *p, const unsigned char *end, int most_digits) {
   int class = class_of(*p), next = end - p > 1 ? class_of(p[1]) : NEWLINE;
   if (class == LETTER) return length_or_zero(p, letters(p, end));

@@ -1,4 +1,5 @@
-/* Searches the end of a growing text for stop strings. Both are short, so every position is compared. */
+/* Searches the end of a growing text for stop strings. The text and the stop strings are short, so every position
+ * is compared. */
 #include "text/stop_strings.h"
 
 #include <stdbool.h>

@@ -13,9 +13,9 @@ typedef struct ch_text_file {
   const char *path; /* belongs to the caller */
   ch_map map;
   const char *text; /* the text without a byte order mark */
-  size_t size;
-  uint64_t hash;  /* hash of the text */
-  bool documents; /* true if read from JSON lines: CH_DOCUMENT_MARKER separates the documents */
+  size_t size;      /* bytes of `text` */
+  uint64_t hash;    /* hash of the text */
+  bool documents;   /* true if read from JSON lines: CH_DOCUMENT_MARKER separates the documents */
 } ch_text_file;
 
 /* Maps a file, reads it once with all cores and checks it. If it is JSON lines (text/json_lines.h), the text

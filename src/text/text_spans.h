@@ -11,13 +11,13 @@ typedef struct ch_text_span {
 
 /* Zero-initialise. */
 typedef struct ch_text_spans {
-  ch_text_span *span; /* [count], in ascending order, apart from one another */
+  ch_text_span *span; /* [count] spans in ascending order, without overlap */
   size_t count, capacity;
 } ch_text_spans;
 
-/* Appends a span that begins no earlier than the last one ends. False when out of memory. */
+/* Appends a span that begins no earlier than the last one ends. Returns false if out of memory. */
 bool ch_text_spans_add(ch_text_spans *spans, size_t begin, size_t end);
-/* Frees the spans of `count` texts and their list; NULL is fine. */
+/* Frees the spans of `count` texts and their list, which may be NULL. */
 void ch_text_spans_free(ch_text_spans *spans, int count);
 /* Returns the number of the first span that ends after `place`, or `count`. */
 size_t ch_text_spans_find(const ch_text_spans *spans, size_t place);

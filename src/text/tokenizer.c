@@ -115,9 +115,9 @@ static uint32_t edge_character(const ch_tokenizer *tokenizer, int32_t id, bool l
   return character;
 }
 
-/* Returns true if cutting words is exact: every merge joins known characters, no merge consumes or produces a
-   byte or unknown piece, and either all bytes fall back or none (otherwise a cut would reorder unknown
-   characters and bytes). */
+/* Returns true if words may be cut without changing their ids. Words must consist of characters, and merges must
+   not be ignored. No merge may consume a byte piece, or consume or produce the unknown piece. Either all bytes
+   have pieces or none, because otherwise a cut would reorder unknown characters and bytes. */
 static bool may_cut(const ch_tokenizer *tokenizer) {
   int bytes = 0;
   for (int byte = 0; byte < 256; byte++) bytes += tokenizer->byte_ids[byte] >= 0;
@@ -259,7 +259,8 @@ static ch_status build_decoded(ch_tokenizer *tokenizer, const ch_replacements *r
   return CH_OK;
 }
 
-/* Guesses the end token by its usual names if no configuration names it. */
+/* Sets the beginning and the end token if they are not known yet: to the first id that encoding puts before a text
+   and the last one after it. Without such ids, the end token is found by its usual names. */
 static void guess_ends(ch_tokenizer *tokenizer) {
   static const char *const ends[] = {"<|endoftext|>", "<|end_of_text|>", "</s>",
                                      "<eos>",         "<|im_end|>",      "<｜end▁of▁sentence｜>"};

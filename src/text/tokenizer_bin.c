@@ -83,8 +83,8 @@ static bool add_pairs(ch_tokenizer *tokenizer, int32_t id, int32_t rank) {
   return true;
 }
 
-/* Ranks pairs in SentencePiece's order. It merges the pair whose piece has the highest score and, of equals, the
-   leftmost, so pairs of equal score share a rank. Control and byte pieces are excluded. */
+/* Ranks pairs in SentencePiece's order. SentencePiece merges the pair whose piece has the highest score and, of
+   equals, the leftmost, so pairs of equal score share a rank. Control and byte pieces are excluded. */
 static ch_status rank_pairs(ch_tokenizer *tokenizer, const float *scores, ch_error *error) {
   int32_t count = tokenizer->vocabulary.size, rank = -1;
   piece_score *order = malloc((size_t)count * sizeof *order);

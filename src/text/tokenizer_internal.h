@@ -33,7 +33,7 @@ enum { CH_MOST_STEPS = 16, CH_MOST_NORMALIZERS = 16 };
 typedef struct ch_decoder {
   bool byte_level;      /* true if each character encodes one byte */
   bool byte_fallback;   /* true if "<0xE2>" is a byte */
-  size_t strip_start;   /* most `strip_character`s to remove from the start of the text */
+  size_t strip_start;   /* maximum number of `strip_character`s to remove from the start of the text */
   char strip_character; /* an ASCII character */
 } ch_decoder;
 

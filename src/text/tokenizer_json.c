@@ -20,7 +20,7 @@ static json_part *part_named(json_part *parts, const char *name, size_t size) {
   return NULL;
 }
 
-/* Records the places of an object's members; others are skipped. */
+/* Finds the texts of the members that `parts` names. Other members are skipped. */
 static ch_status find_parts(const char *file, const char *text, size_t size, json_part *parts,
                             ch_error *error) {
   ch_json_scan scan;
@@ -158,7 +158,7 @@ static ch_status read_flag(const ch_tokenizer *tokenizer, const json_part *part,
                         part->name);
 }
 
-/* Refuses a key that is set: it must be absent, null or an empty string. */
+/* Fails if a key is set. It must be absent, null, an empty string or 0. */
 static ch_status must_be_empty(const ch_tokenizer *tokenizer, const json_part *part, ch_error *error) {
   json_t *json = NULL;
   CH_TRY(parse_part(tokenizer, part, &json, error));

@@ -119,8 +119,8 @@ static ch_status read_replace(const ch_tokenizer *tokenizer, const json_t *json,
   return normalizer->from ? CH_OK : ch_no_memory(error);
 }
 
-/* Calls `read` on each member of a Sequence's list, which may itself hold Sequences, or on the part itself if it
-   is no Sequence. */
+/* Calls `read` on each member of a Sequence's list, which may itself hold Sequences. If the part is not a Sequence,
+   calls `read` on the part. */
 static ch_status each_of(ch_tokenizer *tokenizer, const json_t *json, const char *list,
                          ch_status (*read)(ch_tokenizer *, const json_t *, ch_error *), ch_error *error) {
   if (!is_type(json, "Sequence")) return read(tokenizer, json, error);
@@ -224,7 +224,7 @@ static ch_status read_punctuation(ch_tokenizer *tokenizer, const json_t *json, c
 /* \w by Unicode's rules for regular expressions, which differ from Oniguruma's here. */
 #define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}"
 
-/* Runs of word characters and runs of others without white space. */
+/* Adds a split into runs of word characters and runs of other characters. White space is removed. */
 static ch_status read_whitespace(ch_tokenizer *tokenizer, ch_error *error) {
   static const char pattern[] = "[" WORD "]+|[^\\s" WORD "]+";
   return add_split(tokenizer, (json_text){pattern, sizeof pattern - 1}, false, CH_SPLIT_REMOVED, true, error);
@@ -443,7 +443,7 @@ ch_status ch_read_decoder(ch_tokenizer *tokenizer, const json_t *json, ch_replac
                           ch_error *error) {
   decoder_reading reading = {.replace = replace};
   if (!json_is_null(json)) return read_decoders(tokenizer, json, &reading, error);
-  /* the kind of pieces determines how they decode */
+  /* without a decoder, the kind of pieces determines how they decode */
   tokenizer->decoder.byte_level = tokenizer->byte_level || tokenizer->spelled;
   tokenizer->decoder.byte_fallback = tokenizer->byte_fallback;
   return CH_OK;

@@ -13,7 +13,7 @@
 enum { CH_VOCABULARY_LIMIT = 1 << 22 };
 
 typedef struct ch_span {
-  uint32_t at, size;
+  uint32_t at, size; /* offset and size in bytes */
 } ch_span;
 
 /* Zero-initialise. Pieces may be added in any order of ids. An id without a piece has size UINT32_MAX. */

@@ -1,4 +1,4 @@
-/* Counts the words of a text, cut by GPT-2's split pattern. */
+/* Counts the words into which a split cuts a text. */
 #ifndef CH_TEXT_WORD_COUNT_H
 #define CH_TEXT_WORD_COUNT_H
 
@@ -24,15 +24,15 @@ typedef struct ch_word_counts {
   ch_counted_word *words; /* [count], in order of first appearance */
   size_t count, capacity;
   uint32_t *slots; /* hash table of index + 1 */
-  size_t mask;
+  size_t mask;     /* number of slots - 1 */
 } ch_word_counts;
 
-/* Counts `times` more of a word. False when out of memory. */
+/* Adds `times` to the count of a word. Returns false if out of memory. */
 bool ch_word_counts_add(ch_word_counts *counts, const char *word, size_t size, int64_t times);
 void ch_word_counts_free(ch_word_counts *counts);
 
 /* Adds the words of a text outside the spans `left_out` (NULL: none), with all cores. `marker` (NULL or "":
-   none) separates documents and is no word. `settings`, if not NULL, has the progress callback to call. */
+   none) separates documents and is not a word. `settings`, if not NULL, has the progress callback to call. */
 ch_status ch_word_counts_text(ch_word_counts *counts, const ch_split *split, const ch_text_file *file,
                               const ch_text_spans *left_out, const char *marker,
                               const ch_tokenizer_train_settings *settings, ch_error *error);

@@ -27,7 +27,8 @@ ch_routing *ch_expert_balance_routing(ch_expert_balance *balance);
    root of its mean square. The weights are in `memory`. */
 void ch_expert_balance_end(const ch_expert_balance *balance, const ch_value_memory *memory,
                            const ch_tensor *weights);
-/* Returns the smallest and largest share of a layer's choices that an expert had in the last step. */
+/* Sets *least and *most to the smallest and largest share of a layer's choices that an expert had in the last step.
+   Without experts or without a step, they are 1 and 0. */
 void ch_expert_balance_shares(const ch_expert_balance *balance, double *least, double *most);
 
 #endif

@@ -1,9 +1,9 @@
 /* Checkpoints: the whole state of a trainer in one safetensors file.
  *
  * Tensors: `weight.NAME`, `m.NAME` and `v.NAME` for every parameter NAME, `losses` [step], and `validation`
- * [points, 2] (step, loss) or, with images, [points, 4] (the accuracies too). Metadata: the step, options,
- * config and source. The state of random numbers is not stored, because the seed and the step determine
- * it. */
+ * [points, 2] (step, loss) or, with images, [points, 4] (the accuracies too). Metadata: the step, tokens,
+ * seconds, options, config and source. The state of random numbers is not stored, because the seed and the step
+ * determine it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,7 +168,7 @@ ch_status ch_trainer_save(const ch_trainer *trainer, const char *path, ch_error 
   if (status == CH_OK) {
     if (ch_ranks_leads(trainer->ranks))
       status = ch_safetensors_write_made(path, s.list, s.count, s.metadata, give_tensor, &s, error);
-    /* The others send what rank 0 writes. If writing failed, rank 0 still receives what they send. */
+    /* The other ranks send what rank 0 writes. If writing failed, rank 0 still receives what they send. */
     for (; s.made < s.count; s.made++)
       if (is_divided(&s, s.order[s.made])) gather(&s, s.order[s.made]);
     status = ch_agree(trainer->ranks, status, error);

@@ -134,7 +134,7 @@ static bool files_fit(const struct ch_data_parts *p) {
   return fit;
 }
 
-/* --- making them ---------------------------------------------------------------------------------------- */
+/* --- making the files ----------------------------------------------------------------------------------- */
 
 static ch_corpus_options corpus_options(const struct ch_data_parts *p) {
   const ch_data_options *o = p->options;
@@ -153,8 +153,8 @@ static bool report_tokenizer(const char *stage, double share, void *options) {
   return report_text(options, stage, share, 1);
 }
 
-/* Trains a tokenizer on the training part alone. The model would never see a token that occurs only in the
- * validation part. */
+/* Trains a tokenizer on the training part alone. Otherwise it could have tokens that occur only in the validation
+   part, which the model would never see in training. */
 static ch_status train_tokenizer(struct ch_data_parts *p, ch_error *error) {
   const ch_data_options *o = p->options;
   if (o->vocab_size < CH_BPE_FIRST_MERGE)

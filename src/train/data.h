@@ -38,8 +38,8 @@ typedef struct ch_data_options {
 } ch_data_options;
 
 typedef struct ch_data {
-  ch_batch_source source; /* source for ch_trainer_create, valid as long as this ch_data */
-  int64_t text_bytes;
+  ch_batch_source source;                  /* source for ch_trainer_create, valid as long as this ch_data */
+  int64_t text_bytes;                      /* bytes of the text, without separate validation texts */
   int64_t train_tokens, validation_tokens; /* tokens of the text, without padding of packed documents */
   int64_t train_sequences;                 /* sequences in one pass over the training text */
   int64_t vocab_size;                      /* vocabulary of the tokenizer; ids are below it */
@@ -53,13 +53,13 @@ typedef struct ch_data {
 ch_status ch_data_open(const ch_data_options *options, ch_data *data, ch_error *error);
 void ch_data_close(ch_data *data);
 /* Returns the mean cross entropy, in nats, of guessing tokens by their frequency in the training text; 0
- * without a text, NAN when out of memory. */
+ * without a text, NAN if out of memory. */
 double ch_data_token_entropy(const ch_data *data);
 /* Changes the order of the training sequences to that of another seed. */
 void ch_data_reseed(ch_data *data, uint64_t seed);
 /* Returns the text's tokenizer; it belongs to the data. */
 const struct ch_tokenizer *ch_data_tokenizer(const ch_data *data);
-/* Copies the tokenizer's files into a model's directory, unless that is the data's own directory. */
+/* Copies the tokenizer's files into a model's directory, unless an equal tokenizer is there already. */
 ch_status ch_data_give_tokenizer(const ch_data *data, const char *directory, ch_error *error);
 
 #endif

@@ -57,8 +57,8 @@ static ch_status fetch_round(ch_trainer *trainer, int64_t round, int64_t total, 
   return CH_OK;
 }
 
-/* Adds up the first `total` sequences up to this rank's last micro-batch, and counts the predicted tokens in
- * this rank's own. */
+/* Adds up the first `total` sequences up to this rank's last micro-batch, and counts the predicted tokens of this
+   rank's micro-batches. */
 static ch_status add_up(ch_trainer *trainer, int64_t total, ch_stop_test stop, void *stop_context,
                         ch_pass_sums *all, int64_t *predicted, ch_error *error) {
   ch_relay *relay = &trainer->relay;

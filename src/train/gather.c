@@ -1,4 +1,4 @@
-/* Receives the pieces of a tensor on rank 0, or sends the own piece there. */
+/* Receives the pieces of a tensor on rank 0, or sends this rank's piece there. */
 #include "train/gather.h"
 
 #include <stdlib.h>
@@ -40,7 +40,7 @@ size_t ch_trainer_largest(const ch_trainer *trainer) {
   return (size_t)most * ch_dtype_size(trainer->set.dtype);
 }
 
-/* Allocates memory on rank 0 for divided tensors. */
+/* Prepares the weights on rank 0: allocates memory for divided tensors, and reads the others into host memory. */
 static ch_status reserve(const ch_trainer *trainer, ch_gathered_weights *g, void **room, ch_error *error) {
   const ch_parameter_set *set = &trainer->set;
   if (!ch_ranks_leads(trainer->ranks)) return CH_OK;

@@ -8,7 +8,7 @@
 /* Returns true if rank 0 has to gather a tensor of a group from all ranks. */
 bool ch_is_divided(const ch_trainer *trainer, ch_parameter_group group, int parameter);
 /* Collects the pieces of all ranks in `whole` on rank 0. Every rank calls it. `room`: memory for one rank's piece.
- * Both are used on rank 0 only. */
+ * `whole` and `room` are used on rank 0 only. */
 void ch_gather_tensor(const ch_trainer *trainer, ch_parameter_group group, int parameter, void *whole,
                       void *room);
 

@@ -30,7 +30,7 @@ static const double most_rate = 16, least_step = 0.001, most_step = 0.1, floor_s
 static double decay_bias(ch_random *random) {
   double step = exp(log(least_step) + ch_random_uniform(random) * log(most_step / least_step));
   if (step < floor_step) step = floor_step;
-  return step + log(-expm1(-step)); /* softplus of it is the step */
+  return step + log(-expm1(-step)); /* the softplus of the result is the step */
 }
 
 static double draw(const ch_param *param, ch_random *random) {

@@ -16,15 +16,15 @@ typedef struct ch_log {
 ch_status ch_log_open(ch_log *log, const char *path, ch_error *error);
 void ch_log_close(ch_log *log);
 
-/* Cuts the log back to a checkpoint at `step`: removes lines of later steps, an evaluation of this step unless
-   `evaluated`, and an incomplete last line. *done becomes true if the log says that the run was done at this
-   step. */
+/* Cuts the log back to a checkpoint at `step`: removes the first line that is of a later step, an evaluation of this
+   step (unless `evaluated`) or incomplete, and all lines after it. *done becomes true if the log says that the run was
+   done at this step. */
 ch_status ch_log_cut(ch_log *log, int64_t step, bool evaluated, bool *done, ch_error *error);
 /* Removes all lines. */
 ch_status ch_log_clear(ch_log *log, ch_error *error);
 
-/* Writes {"event": "start", …} with version, machine, config, options and source, or "resume" with the
- * step. */
+/* Writes {"event": "start", …}, or "resume" if steps were taken before, with step, version, machine, config, options
+   and source. */
 ch_status ch_log_start(ch_log *log, const ch_trainer *trainer, ch_error *error);
 /* Writes a step. unit: "tokens" or "images"; rate: units per second. */
 ch_status ch_log_step(ch_log *log, const ch_step_report *report, const char *unit, double rate,

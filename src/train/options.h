@@ -25,7 +25,7 @@ typedef struct ch_train_options {
   double beta1, beta2, eps;   /* [same] parameters of AdamW */
   double weight_decay;        /* [same] decay of matrices; vectors do not decay */
   double clip;                /* [same] largest global gradient norm; 0 = no clipping */
-  uint64_t seed;              /* [same] seed of the initial weights; the source has a copy for the order */
+  uint64_t seed;              /* [same] seed of the initial weights; the batch source has its own */
   bool documents; /* [same] true if attention stays inside documents; the source fills document_start */
   bool flip;      /* [same] images: true if random ones are mirrored (images/augment.h) */
   int64_t crop;   /* [same] images: largest random shift in pixels (images/augment.h) */
@@ -39,7 +39,8 @@ typedef struct ch_train_options {
   int64_t checkpoint_every; /* steps between checkpoints; 0 = by the clock, every ten minutes */
 } ch_train_options;
 
-/* Fills the defaults. `steps` is 0 and must be set; `sequence` is the model's context, at most 512. */
+/* Fills in the defaults. `steps` is 0 and must be set; `sequence` is the model's context, at most 512, or 1 for
+   images. */
 void ch_train_options_default(const ch_config *config, ch_train_options *options);
 
 /* Copies the settings that are set to the options; other options stay. The caller sets flip and crop, which depend

@@ -6,12 +6,13 @@
 
 #include "train/options.h"
 
-/* Converts a config to JSON, with every key written as in this version; NULL when out of memory. */
+/* Converts a config to JSON, with every key written as in this version. Returns NULL if out of memory. */
 json_t *ch_config_to_json(const ch_config *config);
 
-/* Converts options to JSON, one member per option; NULL when out of memory. */
+/* Converts options to JSON, one member per option. Returns NULL if out of memory. */
 json_t *ch_train_options_to_json(const ch_train_options *options);
-/* Reads options. Every member must exist; `where` names the file in messages. */
+/* Reads options. Every member must exist, except those of images and whole_tables, which is never stored. `where`
+   names the file in messages. */
 ch_status ch_train_options_from_json(const json_t *object, const char *where, ch_train_options *options,
                                      ch_error *error);
 /* Fails with CH_ERROR_ARGUMENT if options marked [same] differ. The message names the first of them. */

@@ -44,8 +44,8 @@ typedef struct ch_parameter_set {
   ch_parameter_piece *pieces;     /* [params->count]: pieces that this rank owns */
   ch_keeping *keeping;            /* [params->count] */
   int rank, ranks;
-  double *table_squares; /* [ranks, squares_each]: squared columns of gradients of each rank's tables */
-  int64_t squares_each;  /* most columns of divided tables on a rank */
+  double *table_squares; /* [ranks, squares_each]: sum of squares of each gradient column of divided tables */
+  int64_t squares_each;  /* largest number of columns of divided tables on a rank */
   ch_parameter_region regions[CH_KEEPINGS];
   const ch_value_memory *memory; /* memory that holds the tensors */
 } ch_parameter_set;

@@ -55,7 +55,7 @@ static ch_runner_call call_of(const ch_trainer *trainer, int64_t index) {
                           .document_start = part.document_start};
 }
 
-/* Returns how many tokens of each sequence of a micro-batch count; NULL: all do. */
+/* Returns the number of tokens without padding in each sequence of a micro-batch, or NULL if none has padding. */
 static const int64_t *text_of(const ch_trainer *trainer, int64_t index) {
   int64_t sequences = trainer->options.micro_batch;
   const int64_t *text = trainer->text + index * sequences;

@@ -173,8 +173,8 @@ static ch_status go_on(run *r, ch_error *error) {
 static ch_status stop(run *r, ch_status why, ch_error *error) {
   int64_t at = progress_of(r).step;
   ch_error lost = {0};
-  /* After a failure of the log or the text, the weights are still good and worth a checkpoint. If numbers are
-     not finite, they are not. */
+  /* After a failure of the log or the text, the weights are still good and worth a checkpoint. After a
+     number that is not finite, no checkpoint is saved. */
   bool worth = why == CH_ERROR_INTERRUPTED || why == CH_ERROR_IO || why == CH_ERROR_MEMORY;
   if (worth && unsaved(r)) ch_trainer_save(r->trainer, r->checkpoint, &lost);
   if (why != CH_ERROR_INTERRUPTED) {

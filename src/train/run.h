@@ -8,7 +8,7 @@
 #include "base/file_names.h"
 #include "train/trainer.h"
 
-/* Callbacks of a run; every member may be NULL. Called by the thread that runs. */
+/* Callbacks of a run; every member may be NULL. The thread that runs calls them. */
 typedef struct ch_train_events {
   void *context;
   /* Called after every step. */

@@ -166,7 +166,7 @@ static void send_gradients(ch_shards *shards, int64_t round) {
   shards->left = round + 1;
 }
 
-/* Adds a round's gradients of the own columns, micro-batch after micro-batch. */
+/* Adds a round's gradients of this rank's columns, micro-batch after micro-batch. */
 static bool add(ch_shards *shards, int64_t round) {
   ch_shard_round *r = round_at(shards, round);
   const ch_engine *engine = shards->engine;

@@ -2,7 +2,7 @@
  *
  * Micro-batches k n to k n + n - 1 of n ranks form round k. Each rank looks up its columns for the tokens of all
  * micro-batches of a round and sends every rank the rows for its tokens, where an operation joins them
- * (graph/ops/joined_rows.c). Gradients take the way back: each rank receives those of its columns and adds them in
+ * (graph/ops/joined_rows.c). Gradients go the opposite way: each rank receives those of its columns and adds them in
  * the order of micro-batches, as one process does, so that the bits do not depend on the number of ranks. Rows are
  * sent a round before they are needed, and gradients are added one or two rounds after they were computed, so that
  * ranks that compute one behind the other do not wait. */
@@ -32,7 +32,7 @@ typedef struct ch_shards {
   ch_rank_group *ranks;
   const ch_engine *engine;
   const ch_parameter_set *set;
-  int first_tag, count;
+  int first_tag, count;   /* first tag of the messages, and number of divided tables */
   ch_shard_table *tables; /* [count] */
   int64_t rows;           /* tokens N of a micro-batch */
   int64_t all, own;       /* elements of a round's `rows`, and of `looked_up` for one rank */
@@ -43,9 +43,10 @@ typedef struct ch_shards {
   ch_stop_test stop;
   void *stop_context;
   int64_t micro_batches, round_count; /* micro-batches and rounds of the current step or evaluation */
-  const int32_t *tokens;       /* tokens of all its micro-batches; with `by_round`, of the current round */
-  bool by_round, backward;     /* true in evaluations; true in training steps */
-  int64_t posted, left, added; /* rounds whose rows were sent, whose gradients were sent, and were added */
+  const int32_t *tokens;   /* tokens of all its micro-batches; with `by_round`, of the current round */
+  bool by_round, backward; /* true in evaluations; true in training steps */
+  /* numbers of rounds whose rows were sent, whose gradients were sent, and whose gradients were added */
+  int64_t posted, left, added;
 } ch_shards;
 
 /* Creates the shards of those tables of `set` that are divided by columns. Micro-batches have `rows` tokens.

@@ -20,7 +20,7 @@ static ch_status loss_not_finite(const ch_trainer *trainer, int64_t step, double
   const char *gradient =
       ch_first_not_finite(&trainer->set, trainer->set.gradients, kernels, &trainer->engine.team);
   return ch_fail(error, CH_ERROR_NUMERIC,
-                 "step %lld: the loss is %g%s%s; the weights before it are finite, a lower {lr} may help",
+                 "step %lld: the loss is %g%s%s; the weights before it are finite; a lower {lr} may help",
                  (long long)step, loss, gradient ? ", with a gradient that is not finite for " : "",
                  gradient ? gradient : "");
 }

@@ -19,7 +19,7 @@
 
 /* Sums over the rows of all passes. */
 typedef struct ch_pass_sums {
-  double loss;
+  double loss;         /* sum of the losses of all predicted tokens, or of all images */
   double balance_loss; /* balance loss as in ch_step_report */
   int64_t top1, top5;  /* images whose label has the highest score, or one of the five highest */
 } ch_pass_sums;
@@ -54,8 +54,9 @@ typedef struct ch_relay {
   ch_gradient_listener listener;
 } ch_relay;
 
-/* Creates a relay for steps with `runner` and micro-batches of `rows` tokens. Without ranks (NULL) it does
- * nothing. Release with ch_relay_free. */
+/* Creates a relay for steps with `runner` and micro-batches of `rows` tokens. `loads` is
+   the number of expert counts that are summed over ranks. Without ranks (NULL) the relay does nothing. Release with
+   ch_relay_free. */
 ch_status ch_relay_create(ch_relay *relay, ch_rank_group *ranks, const ch_engine *engine,
                           const ch_runner *runner, const ch_parameter_set *set, int64_t loads, int64_t rows,
                           ch_error *error);

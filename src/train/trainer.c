@@ -11,8 +11,8 @@
 #include "train/schedule.h"
 #include "train/trainer_private.h"
 
-/* The most activations of a chosen micro-batch. It is small compared with the optimizer's state of models
-   that are slow to train, and large enough for matrix products at full speed. */
+/* The largest size in bytes of a chosen micro-batch's activations. It is small compared with the optimizer's state of
+   models that are slow to train, and large enough for matrix products at full speed. */
 static const size_t preferred_activations = (size_t)640 << 20;
 
 /* --- planning ------------------------------------------------------------------------------------------- */
@@ -292,7 +292,7 @@ ch_status ch_trainer_create(const ch_config *config, const ch_train_options *opt
   return ch_trainer_create_like(NULL, config, options, source, trainer, error);
 }
 
-/* Computes the most memory of all ranks. Columns of tables may not be divided evenly. */
+/* Computes the memory of the rank that needs the most. Ranks differ if columns of tables are not divided evenly. */
 static ch_status add_up(ch_trainer *trainer, ch_train_memory *memory, ch_error *error) {
   const ch_train_options *o = &trainer->options;
   ch_dtype real = ch_train_real(o);
@@ -302,7 +302,7 @@ static ch_status add_up(ch_trainer *trainer, ch_train_memory *memory, ch_error *
   ch_status status = find_keeping(trainer, &keeping, error);
   if (status == CH_OK) status = plan_bytes(trainer, o->micro_batch, true, &activations, &made, error);
   if (status == CH_OK) status = plan_bytes(trainer, o->micro_batch, false, &evaluation, &made, error);
-  if (evaluation > activations) activations = evaluation; /* they use the same memory */
+  if (evaluation > activations) activations = evaluation; /* training and evaluation share the memory */
   for (int r = 0; r < ranks && status == CH_OK; r++) {
     ch_parameter_bytes set = ch_parameter_bytes_of(&trainer->params, real, r, ranks, keeping);
     ch_train_memory here = {.weights = (int64_t)set.weights,

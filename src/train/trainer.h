@@ -42,13 +42,13 @@ ch_status ch_trainer_create_over(const ch_trainer_start *start, const ch_config 
                                  const ch_train_options *options, const ch_batch_source *source,
                                  ch_trainer **trainer, ch_error *error);
 void ch_trainer_free(ch_trainer *trainer);
-/* Computes the memory of the rank with the most, of `ranks`, without creating a trainer. options->micro_batch
- * is not 0; `stored` as in ch_trainer_create_like, or NULL. */
+/* Computes the memory of the rank that needs the most, of `ranks` ranks, without creating a trainer.
+   options->micro_batch must not be 0. `stored` is NULL or as in ch_trainer_create_like. */
 ch_status ch_trainer_memory(const char *stored, const ch_config *config, const ch_train_options *options,
                             int ranks, ch_train_memory *memory, ch_error *error);
 
 /* Replaces the initial weights by those of a model directory of the same shape (ours or Hugging Face's, any
-   float type). Only before the first step. Errors name the file and the tensor. */
+   float type). It must be called before the first step. Errors name the file and the tensor. */
 ch_status ch_trainer_load_weights(ch_trainer *trainer, const char *directory, ch_error *error);
 
 /* The results of one step. */
@@ -82,7 +82,7 @@ ch_status ch_trainer_step(ch_trainer *trainer, ch_stop_test stop, void *stop_con
 
 /* Computes the mean loss over the first options->eval_tokens of the validation text with the current weights.
  * The result becomes a point of the validation curve, in place of an earlier one at the same step.
- * CH_ERROR_ARGUMENT without validation text. `stop` is called as by ch_trainer_step. */
+ * Fails with CH_ERROR_ARGUMENT without validation data. `stop` is called as by ch_trainer_step. */
 ch_status ch_trainer_evaluate(ch_trainer *trainer, ch_stop_test stop, void *stop_context, double *loss,
                               ch_error *error);
 
@@ -94,8 +94,9 @@ const char *ch_trainer_unit(const ch_trainer *trainer);
 /* The result of an evaluation. */
 typedef struct ch_validation_point {
   int64_t step;
-  double loss;
-  double top1, top5; /* shares of images with the label as first choice, among the first five; -1 for text */
+  double loss; /* mean over the predicted tokens, or over the images */
+  /* shares of images whose label has the highest score, or one of the five highest; -1 for text */
+  double top1, top5;
 } ch_validation_point;
 
 /* The progress so far. The arrays belong to the trainer and grow with it. */
@@ -127,8 +128,8 @@ ch_status ch_checkpoint_read_source(const char *path, char *source, size_t size,
 /* Writes DIRECTORY/config.json and model.safetensors in the trainer's type, openable by every command. */
 ch_status ch_trainer_export(const ch_trainer *trainer, const char *directory, ch_error *error);
 
-/* Returns the smallest and the largest share of a layer's choices that an expert had in the last step. False
- * if there are no experts or no step was taken. */
+/* Returns the smallest and the largest share of a layer's choices that an expert had in the last step. The
+   result is false if there are no experts or no step was taken. */
 bool ch_trainer_expert_shares(const ch_trainer *trainer, double *least, double *most);
 
 /* Return the trainer's own objects, valid until it is freed: parameter table, weights [params->count] (of

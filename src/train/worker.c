@@ -25,7 +25,7 @@
 #include "train/trainer_private.h"
 
 enum {
-  EXIT_INTERRUPTED = 130, /* the worker's exit status after SIGTERM, with a checkpoint */
+  EXIT_INTERRUPTED = 130, /* the worker's exit status after SIGTERM, once its checkpoint is saved */
   LONGEST_LINE = 1 << 20, /* longest line of the worker's output */
   POLL_MILLISECONDS = 50
 };
@@ -81,8 +81,8 @@ char *ch_find_python(const char *given) {
   return strdup("python3");
 }
 
-/* Starts the worker in a separate process group, so that Ctrl-C reaches only this process. *failure receives errno,
- * or 0. */
+/* Starts the worker in a separate process group, so that Ctrl-C reaches only this process. *failure receives an
+   error number, or 0. */
 static void spawn(process *p, int output, int *failure) {
   const char *arguments[] = {p->python,
                              "-m",
@@ -202,7 +202,7 @@ static void listen(process *p) {
     take_line(p, begin, (size_t)(end - begin));
   p->used -= (size_t)(begin - p->line);
   memmove(p->line, begin, p->used);
-  if (p->used == p->room) p->used = 0; /* no message is as long; the output is skipped */
+  if (p->used == p->room) p->used = 0; /* no message is this long, so the output is skipped */
 }
 
 /* --- the worker's end ----------------------------------------------------------------------------------- */
@@ -279,7 +279,8 @@ done:
 
 /* --- forecasts ------------------------------------------------------------------------------------------ */
 
-/* Chooses the *sequence length to time on a CPU, and the *factor from its time to that of a whole sequence. */
+/* Sets *sequence to the number of tokens to time on a CPU, and *factor to the estimated time of a whole sequence
+   divided by the time of these tokens. */
 static ch_status cpu_factor(const ch_worker_forecast *model, const ch_params *params, int64_t *sequence,
                             double *factor, ch_error *error) {
   enum { MEASURED = 128 };

@@ -17,13 +17,13 @@ typedef struct ch_worker {
      accelerator, else the CPU */
   const char *device;
   const char *text;    /* directory with the prepared text, or the record of the images */
-  int64_t micro_batch; /* sequences computed at a time; 0: the most that fit into memory */
+  int64_t micro_batch; /* sequences computed at a time; 0: as many as fit into memory */
   bool shard;          /* true if each device holds a part of the model */
   bool prepare;        /* true to write the worker's files without starting it */
 } ch_worker;
 
-/* Returns the interpreter to start: `given` or, if it is NULL, the one of ch_worker.python. Release with free; NULL
- * when out of memory. */
+/* Returns the interpreter to start: `given` or, if it is NULL, the one of ch_worker.python. Release with free. NULL
+ * means out of memory. */
 char *ch_find_python(const char *given);
 
 /* Trains the run in `directory` to its end: writes the worker's files there, starts the worker, and passes its

@@ -70,7 +70,7 @@ static ch_status use_pieces(const char *directory, ch_error *error) {
   return use_tokenizer(TEST_DATA "/text/spm.bin", error);
 }
 
-static char *tokenizer_path; /* file that train_tokenizer writes */
+static char *tokenizer_path; /* path of a trained tokenizer, for use_merges */
 
 static ch_status use_merges(const char *directory, ch_error *error) {
   (void)directory;

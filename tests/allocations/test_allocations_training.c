@@ -60,7 +60,7 @@ static void checkpoints(void **state) {
   rmdir(made);
 }
 
-/* Returns a comparison with short curves. */
+/* Fills *made with a comparison that has short curves. */
 static void short_comparison(ch_comparison *made, int count) {
   sample_comparison(made, count);
   for (int i = 0; i < count; i++) made->models[i].curve_points = made->models[i].validation_points = 2;

@@ -1,5 +1,5 @@
-/* Helpers for tests of libcrosshead-train's public functions: a model, an output directory, a comparison of
- * files. */
+/* Helpers for tests of libcrosshead-train's public functions: a model, a temporary directory, readers of
+ * JSON and a progress callback. */
 #ifndef TESTS_API_API_TESTING_H
 #define TESTS_API_API_TESTING_H
 
@@ -81,7 +81,8 @@ static inline const char *text_of(const json_t *object, const char *key) {
   return text;
 }
 
-/* A progress callback that counts its calls and cancels from call `cancel_at` on. */
+/* The state of watch_progress, which cancels from call `cancel_at` on (0: never, and `calls` is not counted). `last`
+   and `total` are the arguments of the last call. */
 typedef struct progress_watch {
   int64_t calls, cancel_at, last, total;
 } progress_watch;

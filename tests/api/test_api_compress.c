@@ -261,7 +261,7 @@ static void impossible_compressions_are_refused(void **state) {
     if (i == 19) settings.calibration = NULL, settings.profile = true;
     if (i == 20) settings.ranks = CH_RANKS_SEARCHED;
     if (i == 21) settings.weighting = CH_ERROR_WEIGHTING_PAPER;
-    if (i == 22) settings.weighting = CH_ERROR_WEIGHTING_PAPER; /* not with ranks by share */
+    if (i == 22) settings.weighting = CH_ERROR_WEIGHTING_PAPER; /* ranks by share do not allow it */
     if (i == 23) settings.ranks = (ch_ranks)4;
     if (i == 24) settings.weighting = (ch_error_weighting)2, settings.ranks = CH_RANKS_SEARCHED;
     if (i == 25) settings.group_size = 0;

@@ -5,7 +5,7 @@
 enum { V = 2048, TOKENS = 12 };
 static const int32_t tokens[TOKENS] = {1, 80, 147, 201, 282, 215, 286, 598, 629, 10, 208, 183};
 
-/* Returns the logits after the tokens, [TOKENS, V]. */
+/* Writes the logits after each token to `to` [TOKENS, V]. */
 static void logits_of(const char *directory, float *to) {
   ch_model *model;
   ch_session *session;
@@ -18,7 +18,7 @@ static void logits_of(const char *directory, float *to) {
   ch_model_close(model);
 }
 
-/* Returns the largest difference as a share of the largest logit. */
+/* Returns the largest difference from MODEL's logits, as a share of the largest of these. */
 static double distance(const char *directory) {
   static float original[TOKENS * V], got[TOKENS * V];
   logits_of(MODEL, original);

@@ -1,5 +1,5 @@
 /* Tests the coordinate check through the public interface: it distinguishes flat sizes from growing ones and
- * names its outputs. */
+ * lists the activations of every mechanism by name. */
 #include "api_testing.h"
 
 static char data[256];

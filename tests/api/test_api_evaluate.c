@@ -183,7 +183,7 @@ static void built_in_tasks_can_be_listed(void **state) {
   assert_false(ch_task_builtin(count + 100, &name, &description));
 }
 
-/* Every record of an evaluation is a run of its own. */
+/* Checks that every recorded evaluation becomes a separate run. */
 static void an_evaluation_is_kept(void **state) {
   (void)state;
   char *json, kept[300], *beside = ch_runs_beside(at("model"));
@@ -246,7 +246,7 @@ static void continuations_are_as_likely_as_a_session_says(void **state) {
   assert_true(list[COUNT - 1].tokens > 0 && list[COUNT - 1].log_likelihood < 0);
 }
 
-/* The samples and log-likelihoods are those that lm-evaluation-harness logged. */
+/* Compares with the samples and log-likelihoods that lm-evaluation-harness logged. */
 static void continuations_are_as_likely_as_the_harness_says(void **state) {
   (void)state;
   json_t *expected = json_load_file(TEST_DATA "/tasks/expected.json", 0, NULL), *tasks, *task, *sample;

@@ -293,7 +293,7 @@ static void impossible_controls_are_refused_before_anything_is_written(void **st
   assert_int_equal(strncmp(error.message, "control needs init_from", 23), 0);
 }
 
-/* The events of a run other than steps. */
+/* Figures from the events of a run, and requests to stop it. */
 typedef struct notes {
   ch_train_start start;
   ch_train_evaluation last;

@@ -1,5 +1,5 @@
 /* Tests all ways of sharing matrices across layers, with every mechanism: projections by letter and by tensor name,
- * dictionaries for several projections, ranks above a dimension, and one atom to as many as layers. */
+ * dictionaries for several projections, ranks larger than a dimension, and from one atom to one per layer. */
 #include <stdio.h>
 
 #include "harness/combinations.h"
@@ -22,7 +22,8 @@ static const struct {
     {"'head_dim': 6", "talking", "", "'q', 'k', 'v', 'o'"},
 };
 
-/* Keys after "type" and "projections". The models have 3 layers, which are not a multiple of 2 atoms. */
+/* Types of sharing, and keys other than "type" and "projections". The models have 3 layers, which are not a multiple of
+   2 atoms. */
 static const struct {
   const char *type, *more;
 } sources[] = {
@@ -33,7 +34,7 @@ static const struct {
     {"sequential", "'atoms': 2"},
     {"repeat", "'atoms': 2"},
     {"low_rank", "'rank': 3"},
-    {"low_rank", "'rank': 19"}, /* above the width of models and of latents */
+    {"low_rank", "'rank': 19"}, /* larger than the width of models and of latents */
 };
 
 static void add(combination_list *list, const char *sizes, const char *type, const char *attention,

@@ -13,7 +13,7 @@ static const reference_stored residuals[] = {{REFERENCE_RESIDUAL, 0, "q_proj", 1
                                              {REFERENCE_RESIDUAL, 0, "v_proj", 2},
                                              {REFERENCE_RESIDUAL, 1, "o_proj", 5},
                                              {REFERENCE_RESIDUAL, 1, "k_proj", 20}};
-/* Groups of 3 and 2 layers. */
+/* Numbers of atoms for groups of 3 and 2 layers, and two residuals. */
 static const reference_stored atoms[] = {
     {REFERENCE_ATOMS, 0, "q_proj", 2},    {REFERENCE_ATOMS, 1, "q_proj", 1},
     {REFERENCE_ATOMS, 0, "k_proj", 3},    {REFERENCE_ATOMS, 1, "k_proj", 2},
@@ -22,7 +22,8 @@ static const reference_stored ranks[] = {
     {REFERENCE_FACTORS, 0, "q_proj", 3},  {REFERENCE_FACTORS, 1, "q_proj", 5},
     {REFERENCE_FACTORS, 0, "o_proj", 1},  {REFERENCE_FACTORS, 1, "o_proj", 9},
     {REFERENCE_RESIDUAL, 0, "q_proj", 2}, {REFERENCE_RESIDUAL, 1, "v_proj", 4}};
-/* Groups of 3 and 2 layers. The output projections and one query projection have their own first factors. */
+/* Ranks of the bases of groups of 3 and 2 layers. The output projections and one query projection have first factors of
+   their own. */
 static const reference_stored bases[] = {
     {REFERENCE_BASIS, 0, "q_proj", 4},    {REFERENCE_BASIS, 1, "q_proj", 2},
     {REFERENCE_FACTORS, 0, "o_proj", 1},  {REFERENCE_FACTORS, 1, "o_proj", 9},

@@ -1,5 +1,5 @@
 /* Tests Vision Transformers with every mechanism: logits and losses against the reference, and gradients of all tensors
- * against differences. */
+ * against finite differences. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

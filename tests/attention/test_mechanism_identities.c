@@ -102,7 +102,7 @@ static void tensor_products_of_one_hot_factors_are_grouped_query_attention(void 
   assert_alike(grouped, product);
 }
 
-/* Gates of zero weight all heads equally. */
+/* If all parameters of the gates are 0, all heads have equal weights. */
 static void heads_that_are_all_active_with_gates_of_zero_are_grouped_query_attention(void **state) {
   (void)state;
   static const char *const choices[] = {"'active_heads': 4", "'shared_heads': 1, 'active_heads': 3",

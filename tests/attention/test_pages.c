@@ -102,7 +102,7 @@ static bool is_mechanism(const char *page) {
   return ch_mechanism_find(name) != NULL;
 }
 
-/* Checks the last table, which compares the paper with the presets. */
+/* Checks that the page ends with a section on the paper, whose last line is a row of a table. */
 static void check_last_table(const char *page) {
   char *text = read_page(page);
   size_t end = strlen(text);

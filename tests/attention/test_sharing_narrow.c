@@ -76,7 +76,8 @@ static void check_logits(specimen *s, const ch_model *model, const char *what, d
   free(logits);
 }
 
-/* Checks a model in a type. The form for serving rounds the sums of atoms to 16 bits once more. */
+/* Checks a model that is stored in one element type. The form for serving rounds the sums of atoms to 16 bits once
+   more. */
 static void check_stored(specimen *s, const char *directory, ch_dtype dtype) {
   static const struct {
     ch_materialise_for form;

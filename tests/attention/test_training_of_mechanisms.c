@@ -57,8 +57,8 @@ static ch_trainer *new_trainer(const ch_config *config, int64_t steps, bool reco
   return trainer;
 }
 
-/* Checks that training starts near the loss of uniform guesses, and that the mean of the last five losses is at least
-   1.2 below. */
+/* Checks that training starts near the loss of uniform guesses, and that the mean of the last five losses is more than
+   1.2 below the first loss. */
 static void assert_learns(const char *name, const ch_config *config, bool recompute) {
   ch_trainer *trainer = new_trainer(config, STEPS, recompute);
   double first = 0, last = 0;

@@ -12,7 +12,7 @@
 
 enum { MOST = 50 };
 
-/* Letters of the calls of two works: "p" or "q" before a repetition, "a" or "b" in it. */
+/* One letter for each call of the two timed functions: "p" or "q" before a repetition, "a" or "b" in it. */
 static char written[400];
 
 static void write_letter(char letter) {
@@ -72,10 +72,10 @@ static void time_ends_it_only_where_there_are_enough_repetitions(void **state) {
     ch_timing timing;
     int count;
   } cases[] = {
-      {{.least = 7, .most = MOST}, 7},                                               /* any time is enough */
-      {{.least = 7, .most = MOST, .enough_seconds = 1e9}, MOST},                     /* the times are full */
-      {{.least = 7, .most = MOST, .enough_seconds = 1e9, .most_seconds = 1e-12}, 1}, /* at least one */
-      {{.least = 1, .most = MOST, .turn_seconds = 1e9}, MOST},                       /* all in one turn */
+      {{.least = 7, .most = MOST}, 7}, /* stops at the smallest number, because any time is enough */
+      {{.least = 7, .most = MOST, .enough_seconds = 1e9}, MOST}, /* stops at the largest number */
+      {{.least = 7, .most = MOST, .enough_seconds = 1e9, .most_seconds = 1e-12}, 1}, /* stops after one */
+      {{.least = 1, .most = MOST, .turn_seconds = 1e9}, MOST}, /* repeats within one long turn */
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     written[0] = 0;

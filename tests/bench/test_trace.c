@@ -221,7 +221,7 @@ static void the_arithmetic_and_bytes_of_decoding_are_those_of_its_operations(voi
     check_close(sum.flops, speed.flops);
     check_rows(&profile, &sum);
     assert_int_equal(sum.spans, TOKENS);
-    /* Operations also read and write values between them, not only matrices and the cache. */
+    /* Operations read and write activations in addition to matrices and the cache. */
     assert_true(sum.matrix_bytes >= speed.bytes && sum.matrix_bytes < 1.5 * speed.bytes);
     json_decref(events);
     ch_profile_release(&profile);

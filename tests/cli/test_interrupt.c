@@ -86,7 +86,8 @@ static void note_the_stack(int number) {
   on_own_stack = sigaltstack(NULL, &stack) == 0 && (stack.ss_flags & SS_ONSTACK) ? 1 : 0;
 }
 
-/* The handler must not touch the thread's own stack: matrix products store data below its apparent end. */
+/* The handler must not run on the thread's own stack, because oneDNN's matrix products use the stack pointer for
+   data. */
 static void a_handler_runs_on_a_stack_of_its_own(void **state) {
   (void)state;
   struct sigaction action;

@@ -87,9 +87,9 @@ static int tear_down(void **state) {
 }
 
 typedef struct ran {
-  int status;      /* as waitpid has it */
-  long peak;       /* of resident memory, bytes */
-  char said[4096]; /* on standard error */
+  int status;      /* exit status in waitpid's format */
+  long peak;       /* largest resident memory in bytes */
+  char said[4096]; /* text on standard error */
 } ran;
 
 static void become_program(const char *prompt, const char *said, size_t limit) {
@@ -99,14 +99,14 @@ static void become_program(const char *prompt, const char *said, size_t limit) {
   dup2(out, 1);
   dup2(errors, 2);
   alarm(LONGEST_SECONDS);
-  setenv("MALLOC_ARENA_MAX", "1", 1); /* threads that meet in malloc get 64 MiB of address space each */
+  setenv("MALLOC_ARENA_MAX", "1", 1); /* otherwise, malloc may reserve 64 MiB for each thread */
   if (limit && setrlimit(RLIMIT_AS, &most) != 0) _exit(3);
   execl(CROSSHEAD_PROGRAM, "crosshead", "generate", directory, "--prompt-file", path, "--context", "32768",
         "--max-tokens", "2", "--temperature", "0", "--ignore-eos", (char *)NULL);
   _exit(127);
 }
 
-/* Runs `generate` on a prompt with so much address space; 0: no limit. */
+/* Runs `generate` on a prompt with at most `limit` bytes of address space; 0: no limit. */
 static ran run(const char *prompt, size_t limit) {
   ran r = {0};
   char *said = within("said"), *text = NULL;
@@ -133,7 +133,7 @@ static long number_after(const char *text, const char *before) {
   return strtol(at + strlen(before), NULL, 10);
 }
 
-/* Returns true if the program's libraries can start in so much address space. OpenBLAS 0.3.29 retries forever
+/* Returns true if the program's libraries can start in `limit` bytes of address space. OpenBLAS 0.3.29 retries forever
    if they cannot. */
 static bool starts(size_t limit) {
   const struct rlimit most = {limit, limit}, seconds = {2, 2};
@@ -151,7 +151,7 @@ static bool starts(size_t limit) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* Returns the least address space in which the program starts, to 16 MiB. */
+/* Returns the smallest address space in bytes in which the program starts, with an error of at most 16 MiB. */
 static size_t room_to_start(void) {
   size_t none = 16 * (size_t)MIB, room = 4096 * (size_t)MIB;
   assert_true(starts(room));
@@ -165,7 +165,8 @@ static size_t room_to_start(void) {
   return room;
 }
 
-/* Address space that is enough for a prompt of few tokens, with room for many; 0: unknown. */
+/* Bytes of address space in which `generate` can answer a short prompt and reserve the cache of a long one; 0:
+   unknown. */
 static size_t enough;
 
 /* Sanitizers map more than any limit, and delay reuse of freed memory to detect its use. */
@@ -179,7 +180,7 @@ static void skip_under_sanitizers(void) {
 static void a_limit_ends_in_a_sentence(void **state) {
   (void)state;
   skip_under_sanitizers();
-  bool started = false; /* before, threads do not find the memory that they start with, and OpenMP says so */
+  bool started = false; /* true once the program itself, not OpenMP, reports the lack of memory */
   const size_t room = room_to_start();
   for (enough = room;; enough += enough / 12) {
     ran r = run("short", enough);
@@ -190,7 +191,7 @@ static void a_limit_ends_in_a_sentence(void **state) {
       fail_msg("with %zu MiB: status %x, and: %s", enough / MIB, (unsigned)r.status, r.said);
     assert_true(enough < 4096 * (size_t)MIB);
   }
-  if (enough == room) { /* OpenBLAS 0.3.29 starts in no less than 400 MiB */
+  if (enough == room) { /* OpenBLAS 0.3.29 needs at least 400 MiB to start */
     print_message("what the libraries start with, %zu MiB, is enough for the program: no limit is too low\n",
                   room / MIB);
     skip();
@@ -198,8 +199,8 @@ static void a_limit_ends_in_a_sentence(void **state) {
   assert_true(started);
 }
 
-/* Checks that tens of thousands of tokens fit where a few do, with the same room in the cache, and need no
-   more memory than their entries in the cache and their text. */
+/* Checks that a prompt of tens of thousands of tokens fits into `limit` bytes of address space (0: no limit). Compared
+   with a short prompt, it may only need the memory of its entries in the cache and 6 MiB more. */
 static void compare_prompts(const char *what, size_t limit) {
   ran few = run("short", 0), many = run("long", limit);
   if (!succeeded(&few) || !succeeded(&many)) fail_msg("%s: %s%s", what, few.said, many.said);

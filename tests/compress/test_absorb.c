@@ -13,7 +13,7 @@ static ch_model *random_model(const char *sizes, const char *attention) {
 typedef struct folded_case {
   const char *sizes, *attention, *model_type;
   unsigned knocked, left;
-  int mixed, mixes_left; /* layers */
+  int mixed, mixes_left; /* numbers of layers whose mix is folded, and whose mix is left */
   bool keep_cache;
 } folded_case;
 

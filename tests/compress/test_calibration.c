@@ -89,8 +89,8 @@ static void drift_is_the_divergence_of_what_blocks_would_say(void **state) {
   ch_calibration *calibration = calibrate(model);
   const double *drift = ch_calibration_drift(calibration);
   assert_non_null(drift);
-  assert_true(drift[0] > 1e-3);       /* the block in the middle changes something */
-  assert_true(fabs(drift[1]) < 1e-6); /* the last one does not */
+  assert_true(drift[0] > 1e-3);       /* block 1 changes the predictions */
+  assert_true(fabs(drift[1]) < 1e-6); /* block 2 does not */
   ch_calibration_free(calibration);
   unload(model);
 }
@@ -156,7 +156,7 @@ static ch_status count_steps(void *context, const char *what, double done, doubl
   return ++t->calls > t->most ? ch_fail(error, CH_ERROR_INTERRUPTED, "stopped") : CH_OK;
 }
 
-/* One window is a batch here; it would need minutes with a large model. */
+/* Here, a batch is one window. With a large model, a batch takes minutes. */
 static void a_batch_tells_how_far_it_is_and_can_be_stopped(void **state) {
   (void)state;
   ch_model *model = random_model(sizes, "'type': 'gqa'");

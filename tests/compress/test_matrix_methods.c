@@ -87,7 +87,7 @@ static void check_truncation(int64_t out, int64_t in, int64_t rank_of_inputs) {
   float *c = autocorrelation(in, rank_of_inputs, r);
   const ch_autocorrelation inputs = {.n = in, .c = c};
   int64_t most = out < in ? out : in;
-  /* M R, and its singular values by rotations; of its transpose where that has fewer rows. */
+  /* Computes M R and its singular values by rotations. If the transpose has fewer rows, it is rotated instead. */
   double *mr = malloc((size_t)(out * in) * sizeof *mr),
          *squares = malloc((size_t)(out + in) * sizeof *squares);
   for (int64_t o = 0; o < out; o++)
@@ -167,10 +167,10 @@ static void ranks_go_where_a_parameter_helps_most(void **state) {
   const double cheap[] = {6, 1, 0.5}, dear[] = {20, 14, 1};
   ch_ranked_matrix m[] = {{.cost = 2, .most = 3, .values = cheap, .weight = 1},
                           {.cost = 5, .most = 3, .values = dear, .weight = 1}};
-  assert_int_equal(ch_allocate_ranks(m, 2, 13), 1); /* 20/5, 6/2, 14/5: 12 parameters */
+  assert_int_equal(ch_allocate_ranks(m, 2, 13), 1); /* gains per parameter: 20/5, 6/2, 14/5 */
   assert_true(m[0].rank == 1 && m[1].rank == 2);
   assert_true(fabs(ch_error_left(m, 2) - 2.5) < 1e-12);
-  assert_int_equal(ch_allocate_ranks(m, 2, 4), 0); /* a unit of 5 does not fit, so the cheap ones follow */
+  assert_int_equal(ch_allocate_ranks(m, 2, 4), 0); /* 5 parameters do not fit, so 2 times 2 follow */
   assert_true(m[0].rank == 3 && m[1].rank == 2);
 }
 
@@ -227,13 +227,14 @@ static void never_more_than_asked_and_hardly_less(void **state) {
         ch_compress_options options = {
             .ratio = ratios[r], .dtype = CH_F32, .keep = kept, .keep_count = keep, .group_size = 2};
         ch_compressed_model made;
-        /* One atom is a third of a group. */
+        /* At high ratios, one atom (a third of the three layers' matrices) or the kept matrices exceed the budget or
+           leave too little of it. */
         if (ratios[r] > (i == 0 ? 0.3 : 0.5) && (keep || i == 0)) continue;
         must(methods[i].run(model, calibration, &options, &made, &failure));
         int64_t limit = (int64_t)((1 - ratios[r]) * (double)made.before + 1e-6);
         assert_int_equal(made.before, attention_parameters(&model->params));
         assert_int_equal(made.after, attention_parameters(&made.model.params));
-        if (made.after > limit || made.after < limit - (i == BASIS ? 88 : 56)) /* a unit of rank of q_proj */
+        if (made.after > limit || made.after < limit - (i == BASIS ? 88 : 56)) /* one more rank of q_proj */
           fail_msg("%s %g: %d of at most %d", methods[i].name, ratios[r], (int)made.after, (int)limit);
         assert_int_equal(made.matrix_count, (keep ? 3 : 4) * LAYERS);
         int64_t own = made.shared;
@@ -247,7 +248,7 @@ static void never_more_than_asked_and_hardly_less(void **state) {
   unload(model);
 }
 
-/* Tests every rule that decides on ranks, and every weighting of errors. */
+/* Tests every rule that decides on ranks, with weighted and unweighted errors. */
 static void every_rule_for_ranks_keeps_to_the_budget(void **state) {
   (void)state;
   static const ch_ranks rules[] = {CH_RANKS_SHARE, CH_RANKS_PROJECTION, CH_RANKS_SEARCHED};
@@ -286,7 +287,7 @@ static void ranks_by_projection_are_a_share_of_the_rank_there_can_be(void **stat
       const ch_compressed_matrix *m = &made.matrices[i];
       bool narrow = m->projection[0] == 'k' || m->projection[0] == 'v';
       double part = exact * (narrow ? 16 : 24);
-      if (!((double)m->rank > part - 1 && (double)m->rank < part + 1.1)) /* whole units, and one left over */
+      if (!((double)m->rank > part - 1 && (double)m->rank < part + 1.1)) /* whole ranks; some get one more */
         fail_msg("ratio %g, %s: rank %d where %g is the part", ratio, m->projection, (int)m->rank, part);
     }
     ch_compressed_free(&made);
@@ -298,12 +299,13 @@ static void ranks_in_proportion_respect_what_is_least_and_most(void **state) {
   (void)state;
   const double parts[] = {1, 10, 4};
   ch_ranked_matrix m[] = {{.cost = 10, .most = 20}, {.cost = 10, .most = 6}, {.cost = 20, .most = 20}};
-  /* The second can have 6. The 200 left pay for 2.2 and 8.9 of the others: 2 and 8, and then one more of the third. */
+  /* The second matrix gets its maximum, rank 6, for 60 of the 260 parameters. The other 200 pay for ranks 2.2 and 8.9
+     of the first and third: 2 and 8, and then one more of the third. */
   assert_int_equal(ch_proportional_ranks(m, parts, 3, 0, 260), 0);
   assert_true(m[0].rank == 2 && m[1].rank == 6 && m[2].rank == 9);
   const double few[] = {0.01, 1, 1};
-  /* The first has its one; the 50 left pay for 1.7 of the others: 1 and 1, then one more of the second and of the
-     first. */
+  /* The first matrix gets the minimum, rank 1. The other 50 parameters pay for rank 1.7 of the second and third: 1 and
+     1, then one more of the second and of the first. */
   assert_int_equal(ch_proportional_ranks(m, few, 3, 1, 60), 0);
   assert_true(m[0].rank == 2 && m[1].rank == 2 && m[2].rank == 1);
 }
@@ -326,7 +328,7 @@ static void layers_of_a_group_have_one_basis_but_for_the_output(void **state) {
                                               "model.layers.0.self_attn.q_proj.weight"};
   for (int i = 0; i < 4; i++) assert_true(ch_params_find(&made.model.params, there[i]) >= 0);
   for (int i = 0; i < 3; i++) assert_true(ch_params_find(&made.model.params, absent[i]) < 0);
-  for (int m = 0; m < made.matrix_count; m++) /* layers 0 and 1 are adjacent, then layer 2 */
+  for (int m = 0; m < made.matrix_count; m++) /* results are in the order of layers */
     assert_int_equal(made.matrices[m].layer, m / 4);
   ch_compressed_free(&made);
   ch_calibration_free(calibration);
@@ -343,7 +345,7 @@ static void svd_takes_the_same_share_of_every_matrix(void **state) {
     for (int i = 0; i < made.matrix_count; i++) {
       const ch_compressed_matrix *m = &made.matrices[i];
       double unit = (double)m->after / (double)m->rank, share = (1 - ratio) * (double)m->before / unit;
-      /* A unit may fit where no larger one does. */
+      /* One more rank of this matrix may fit when none of a larger matrix does. */
       if (!((double)m->rank > share - 1 && (double)m->rank < share + 2))
         fail_msg("ratio %g: rank %d where %g is the share", ratio, (int)m->rank, share);
     }

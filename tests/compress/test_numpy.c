@@ -37,8 +37,8 @@ static void fill(float *to, int layer, int rows, int which) {
     for (int b = 0; b < WIDTH; b++) to[a * WIDTH + b] = (float)weight(layer, a, b, which);
 }
 
-/* Creates a model whose blocks add nothing to the stream, so that the inputs of every layer are the
-   normalised embeddings. */
+/* Creates a model whose blocks add nothing to the residual stream, so that the inputs of every layer are the normalised
+   embeddings. */
 static ch_model *model_by_formula(void) {
   ch_model *model = sized_model_of(
       WIDTH, 4,
@@ -199,7 +199,8 @@ static void matrix_pca_without_weights_is_that_of_numpy(void **state) {
   ch_model_unload(model);
 }
 
-/* Checks that weighting errors makes a difference here; otherwise the test before would prove nothing. */
+/* Checks that weighting the errors changes the result for this kind of model. Otherwise, the comparison with NumPy's
+   unweighted results would prove nothing. */
 static void measured_weights_give_other_atoms(void **state) {
   (void)state;
   ch_model *model = model_by_formula(), view;

@@ -50,7 +50,7 @@ static double distance(const float *a, const float *b, int64_t n) {
   return worst / largest;
 }
 
-/* Returns the logits of so many rows that matrices are widened for them. */
+/* Computes the logits of so many rows that matrices are widened for them. */
 static void logits_of_many(const ch_model *model, float *logits) {
   enum { SEQUENCES = 4 };
   int32_t tokens[SEQUENCES * LENGTH];
@@ -76,14 +76,14 @@ static void every_mechanism_computes_with_blocks(void **state) {
       logits_of_many(mapped, many[0]);
       logits_of_many(plain, many[1]);
       double exact = distance(many[0], many[1], 4 * LENGTH * VOCABULARY);
-      /* Few rows, as those of experts, become small integers; all rows do if the processor multiplies these. Another
-         expert may then be chosen. */
+      /* A few rows, such as those of one expert, are rounded to 8-bit integers. If the processor multiplies bytes, all
+         rows are. After rounding, another expert may be chosen. */
       bool experts = model->config.moe.experts > 0, rounds = ch_kernels_best(CH_F32)->multiplies_bytes;
       double most = experts ? (rounds ? 0.4 : 0.08) : rounds ? 0.08 : 2e-5;
       if (!(exact < most)) fail_msg("%s: logits of many rows off by %g", models[m], exact);
       static const int64_t splits[] = {0, 1, 6};
       logits_of(plain, 0, few[1]);
-      for (int s = 0; s < 3; s++) { /* here rows become small integers too */
+      for (int s = 0; s < 3; s++) { /* these few rows are rounded to 8-bit integers too */
         logits_of(mapped, splits[s], few[0]);
         double rounded = distance(few[0], few[1], LENGTH * VOCABULARY);
         if (!(rounded < 0.08 && rounded > 0))

@@ -42,7 +42,7 @@ static void make(problem *p, uint64_t stream) {
   }
 }
 
-/* Returns the least error over all choices and all ranks, by depth-first search over members. */
+/* Returns the least error over all ranks for the given choices, by depth-first search over members. */
 static double best_ranks(const problem *p, const int *chosen, int at, int64_t left) {
   if (left < 0) return INFINITY;
   if (at == FAMILIES * MEMBERS) return 0;
@@ -97,7 +97,7 @@ static void a_budget_below_the_cheapest_choices_is_told(void **state) {
   ch_ranked_matrix members[FAMILIES * MEMBERS];
   make(&p, 1);
   assert_true(ch_choose_and_rank(p.families, FAMILIES, 8, members) == -1);
-  assert_true(ch_choose_and_rank(p.families, FAMILIES, 9, members) > 0); /* 2 + 3 + 4 */
+  assert_true(ch_choose_and_rank(p.families, FAMILIES, 9, members) > 0); /* 9 pays for the cheapest choices */
   assert_true(ch_choose_and_rank(p.families, FAMILIES, 1000, members) == 0);
 }
 

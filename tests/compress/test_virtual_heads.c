@@ -21,8 +21,8 @@ static const char plain[] = "'num_attention_heads': 8, 'num_key_value_heads': 4,
 static const char biased[] =
     "'num_attention_heads': 8, 'num_key_value_heads': 4, 'head_dim': 6, 'attention_bias': true";
 
-/* Returns |W_ - W'|^2 of the matrix rebuilt from `components` components, including heads' biases, in
-   double. */
+/* Returns the squared distance, in double, of a matrix and its biases from those that `components` components
+   rebuild. */
 static double distance(const ch_head_factors *f, int64_t components) {
   int64_t rows = f->heads * f->dim;
   float *weight = malloc((size_t)(rows * f->inputs) * sizeof *weight),

@@ -110,8 +110,8 @@ static void every_matrix_of_svd_llm_loses_less_of_its_outputs_than_that_of_svd(v
   unload(model);
 }
 
-/* Returns the relative loss of all outputs, times the layer's share; o_proj counts three times, k_proj
-   twice. */
+/* Returns the sum of the squared relative errors of all outputs, times their layers' shares. o_proj counts three times,
+   k_proj twice. */
 static double weighed_error(const ch_compressed_model *made, const double *shares) {
   double sum = 0;
   for (int i = 0; i < made->matrix_count; i++) {
@@ -142,7 +142,7 @@ static void masa_loses_less_than_svd_llm_of_what_it_weighs(void **state) {
   unload(model);
 }
 
-/* Returns the errors that a search for ranks minimises, weighted or not. */
+/* Returns the sum of errors that a search for ranks minimises, weighted or unweighted. */
 static double searched_error(const ch_model *model, const ch_compressed_model *made,
                              const ch_calibration *calibration, bool unweighted) {
   if (!unweighted) return weighed_error(made, ch_calibration_shares(calibration));
@@ -186,7 +186,7 @@ static void searched_ranks_lose_less_than_the_same_share_of_every_matrix(void **
   unload(model);
 }
 
-/* Checks that no explicit choice is better. */
+/* Checks that no explicit number of atoms in one group gives a smaller error than the automatic choice. */
 static void no_number_of_groups_and_atoms_that_is_asked_for_is_better_than_the_choice(void **state) {
   (void)state;
   ch_model *model = random_model(GROUPED, GQA);

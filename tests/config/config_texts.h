@@ -41,7 +41,7 @@ static const char deepseek_v3[] =
     "50000.0, "
     "\"rope_type\": \"default\"}}";
 
-/* Returns the llama text as another family's. */
+/* Returns the llama text with another family's model_type (malloc'd). */
 static inline char *as_family(const char *name) {
   char value[32];
   snprintf(value, sizeof value, "\"%s\"", name);

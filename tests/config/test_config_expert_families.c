@@ -137,7 +137,7 @@ static void what_qwen3_moe_configs_ask_for_wrongly_is_refused(void **state) {
   }
 }
 
-/* Tests keys that the family does not have. */
+/* Tests settings for which the family has no keys. */
 static void a_mixture_of_another_kind_is_no_qwen3_moe(void **state) {
   (void)state;
   ch_config read;

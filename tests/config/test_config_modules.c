@@ -3,8 +3,8 @@
 #include "config/config_testing.h"
 #include "config_file/config_json.h"
 
-/* Parses a config in which each row changes the `attention` object; its sizes are those that the rows refer
-   to. */
+/* Returns the text of a configuration with this `attention` object (malloc'd). The rows of the tests refer to its
+   sizes. */
 static char *with_attention(const char *attention) {
   static const char base[] =
       "{\"model_type\": \"crosshead\", \"vocab_size\": 73, \"hidden_size\": 64, \"intermediate_size\": 44,"
@@ -142,7 +142,7 @@ static void absent_keys_mean_what_the_mechanism_says(void **state) {
     free(text);
   }
   char *text = with_attention("{" MLA "}");
-  read_changed(text, "hidden_size", "50", &c); /* no multiple of the heads */
+  read_changed(text, "hidden_size", "50", &c); /* not a multiple of the number of heads */
   assert_int_equal(c.head_dim, 0);
   free(text);
 }

@@ -141,7 +141,7 @@ static const ch_attend *with_closed_tiles(const ch_attend *args, ch_attend *spac
 static const ch_kernels *wide, *narrow; /* the processor's kernels for double and for F32 */
 
 /* Defines guarded_TYPE_NAME for each kernel of tensor/kernel_list.h, for double and for F32. It calls the processor's
-   kernel between enter and leave. tests/CMakeLists.txt generates the file from the list. */
+   kernel between enter and leave. tests/CMakeLists.txt generates guarded_kernels.h from the list. */
 #include "guarded_kernels.h"
 
 #define CLOSED(table, kernel, parameters, ...)                                                               \

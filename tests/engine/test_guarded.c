@@ -1,5 +1,6 @@
 /* Tests that only kernels access values. Models of every mechanism run and decode, and some models train, on an engine
- * whose memory other code cannot access (engine/guarded.h). The results must be right, and bits equal in training. */
+ * whose memory other code cannot access (engine/guarded.h). The results must be right. In training, every bit must
+ * equal that of a run in ordinary memory. */
 #include "train/training.h"
 
 #include <omp.h>

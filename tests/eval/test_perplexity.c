@@ -129,7 +129,7 @@ static void document_perplexities_follow_the_harness(void **state) {
   const bench *b = *state;
   ch_document documents[STORIES + 1];
   set_documents(documents);
-  documents[STORIES] = document(""); /* left out */
+  documents[STORIES] = document(""); /* empty documents are left out */
   static const int windows[] = {9, 16, 256};
   for (int w = 0; w < 3; w++) {
     double expected = 0;
@@ -181,7 +181,7 @@ static void words_are_counted_as_the_harness_counts_them(void **state) {
                 3},
                {"a\xe2\x80\x8b"
                 "b",
-                1}, /* a zero-width space is none */
+                1}, /* a zero-width space does not separate words */
                {"\xff \xff", 2}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     if (ch_count_words(cases[i].text, strlen(cases[i].text)) != cases[i].words)

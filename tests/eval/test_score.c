@@ -161,7 +161,7 @@ static void progress_counts_every_prediction_and_can_stop(void **state) {
   assert_int_equal(ch_scorer_run(scorer, windows, N, nll, watch_progress, &w, NULL), CH_OK);
   assert_int_equal(w.done, N * 100);
   assert_int_equal(w.total, N * 100);
-  assert_true(w.calls > 1 && w.within > 1); /* within a batch too */
+  assert_true(w.calls > 1 && w.within > 1); /* called within a batch, too */
   for (int i = 1; i < N; i++) assert_true(fabs(nll[i] - nll[0]) <= 1e-5 * nll[0]);
   w = (watch){.stop_after = 1};
   ch_error error = {0};
@@ -183,7 +183,7 @@ static void broken_models_and_ids_are_errors(void **state) {
   ch_error error = {0};
   assert_int_equal(ch_scorer_run(scorer, &window, 1, &nll, NULL, NULL, &error), CH_OK);
   assert_true(isfinite(nll) && nll > 0);
-  ids[15] = (int32_t)model->config.vocab_size; /* a target */
+  ids[15] = (int32_t)model->config.vocab_size; /* outside the vocabulary, and a target */
   assert_int_equal(ch_scorer_run(scorer, &window, 1, &nll, NULL, NULL, &error), CH_ERROR_ARGUMENT);
   ids[15] = 0;
   ids[3] = -1;

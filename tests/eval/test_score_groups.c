@@ -92,7 +92,7 @@ static void trained_models_score_as_their_logits_say(void **state) {
   }
 }
 
-/* Tests mechanisms of every way to read states. */
+/* Tests a mechanism for every way of reading states. */
 static void every_kind_of_state_serves_as_a_beginning(void **state) {
   (void)state;
   static const char *const kinds[] = {

@@ -59,7 +59,7 @@ static void assert_fields(const ch_items *items, int64_t index, const char *expe
 typedef struct form_case {
   const char *text;
   int64_t count;
-  const char *first, *last; /* fields */
+  const char *first, *last; /* fields of the first and of the last item, as JSON text */
   int64_t last_line;
 } form_case;
 

@@ -102,7 +102,7 @@ static void nested_statements_are_refused(void **state) {
   ") %}{% set n.x=n.x~n.x %}{% endfor %}{% set x=n.x %}"
 #define BYTES "more than 256 MiB of strings and lists"
 
-/* These cases are thirty times as slow under the sanitizers, which run only the first few. */
+/* These cases are thirty times as slow under the sanitizers, which run only the first two of each list. */
 enum { MOST_CASES = SANITIZED ? 2 : 1000 };
 
 static void refuse_all(const char *const cases[][2], size_t count) {
@@ -142,7 +142,7 @@ static void work_without_end_is_refused(void **state) {
       {DOUBLED(18) "{% for i in range(60000) %}{% set y=x[99] %}{% endfor %}.", BYTES},
       {DOUBLED(18) "{% for i in range(60000) %}{% set y=x==x %}{% endfor %}.", BYTES},
       {"{% for i in range(65536) %}{% set y='a'|regex_replace('(a|b){100}' ~ i, '') %}{% endfor %}.", BYTES},
-      /* patterns that go back and forth */
+      /* patterns that backtrack */
       {"{% set n=namespace(x='((((((((((((((((') %}{% for i in range(12) %}{% set n.x=n.x~n.x %}{% endfor %}"
        "{{ n.x | regex_replace('\\(.*?[)z]', '') }}.",
        BYTES},

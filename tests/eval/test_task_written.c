@@ -315,7 +315,7 @@ static void hostile_patterns_are_stopped(void **state) {
   }
 }
 
-/* Evaluates a task with one item whose prompt is `text`. */
+/* Evaluates a task on one item, whose prompt is "One day". `more` has further keys of the task's description. */
 static ch_status ask(const char *more, const ch_evaluate_settings *more_settings, ch_error *error) {
   char text[1024], path[] = "/tmp/crosshead-item-XXXXXX";
   int file = mkstemp(path);

@@ -63,7 +63,7 @@ typedef struct watch {
   int runs;                      /* expected number of runs of all models and seeds; 0: 2; -1: any */
   int names;                     /* number of mechanisms, of which one model each is timed */
   int stop_after;                /* steps after which the comparison is stopped; 0: never */
-  bool stop_by_question;         /* `stop` returns true; else the event of the step returns false */
+  bool stop_by_question;         /* true: `stop` stops the comparison; false: the event of a step does */
   int stop_timing;               /* timings after which the comparison is stopped; 0: never */
   int again;                     /* timings in a second round, for speeds that were not steady */
   const ch_model_result *timing; /* model of the last timing */
@@ -207,7 +207,7 @@ static inline void write_file(const char *name, const char *content, size_t size
 
 static inline int set_up(void **state) {
   if (make_root(state) != 0) return -1;
-  omp_set_num_threads(1); /* models this small are no work for more */
+  omp_set_num_threads(1); /* models this small do not use more */
   write_text("text.txt", 1, 1000);
   return 0;
 }

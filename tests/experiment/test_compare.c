@@ -45,7 +45,7 @@ static void an_interrupted_comparison_continues_to_the_same_results(void **state
   char *expected = results_without_times(options.report.out);
 
   options = small("stopped");
-  const int stops[] = {5, 9, 3}; /* in the first model, in the second after the first ended, in the second */
+  const int stops[] = {5, 9, 3}; /* after step 5 of the first model, 2 and 5 of the second */
   int steps = 0;
   for (size_t i = 0; i < sizeof stops / sizeof *stops; i++) {
     watch stopped = {.stop_after = stops[i], .stop_by_question = i == 1};

@@ -84,7 +84,7 @@ static void pages_have_a_figure_for_every_activation(void **state) {
   assert_non_null(strstr(html.data, "Activations over widths on text.txt"));
   assert_non_null(strstr(html.data, "&lt;b&gt;"));
   assert_null(strstr(html.data, "<b>"));
-  /* Sizes of step 0 have both widths, those of step 3 one width. Of changes only step 3 is drawn. */
+  /* Sizes of step 0 have both widths, those of step 3 one width. Changes are drawn only for step 3. */
   assert_non_null(strstr(html.data, "\"id\":\"sizes-1-1\""));
   assert_non_null(strstr(html.data, "\"points\":[[32,1.0],[64,1.0]]"));
   assert_non_null(strstr(html.data, "\"points\":[[32,2.0]]"));

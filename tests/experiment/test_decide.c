@@ -254,7 +254,7 @@ static void seeds_go_where_they_lower_the_risk(void **state) {
   assert_int_equal(ch_decision_next_seeds(&s, needs), 2);
   for (int g = 0; g < s.count; g++) assert_int_equal(needs[g], strchr("ab", s.groups[g].name[0]) != NULL);
   ch_arena_free(&s.arena);
-  /* With a fourth seed of these two, the risk is smaller, and means are adjusted for the seed. */
+  /* With a fourth seed of a and b, the risk is smaller, and means are adjusted for the seed. */
   for (int i = 0; i < 2; i++) m.runs[m.comparison.count++] = run_of(&t, i, 3, 7 + t.loss[i]);
   s = summarised(&m.comparison, 0);
   assert_true(ch_decision_risk(&s) < risk);

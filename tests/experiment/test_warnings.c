@@ -108,7 +108,7 @@ static void text_read_often_with_a_rising_loss_is_warned_of(void **state) {
   assert_warnings(&comparison, "");
   runs[1].validation_loss = validations[1][POINTS - 1].loss = 1.002 * validations[1][POINTS - 2].loss;
   assert_warnings(&comparison, "reread b;");
-  comparison.data.train_tokens = 600000; /* three and a third */
+  comparison.data.train_tokens = 600000; /* three and a third passes */
   assert_warnings(&comparison, "");
   comparison.data.train_tokens = 400000;
   comparison.data.images = true; /* images are always read several times */

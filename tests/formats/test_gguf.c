@@ -10,7 +10,7 @@
 
 /* --- the parser --------------------------------------------------------------------------------------------- */
 
-/* Parses a copy on the heap without spare bytes, so that sanitizers see a read past the end. */
+/* Parses a copy on the heap with one spare byte, so that sanitizers see reads further past the end. */
 static ch_status parse(const ch_text *text, ch_gguf *file) {
   static unsigned char *copy;
   free(copy);
@@ -159,7 +159,7 @@ static void tensors_that_lie_are_refused(void **state) {
       {2, {8, 4}, 4, 0, "not supported"},
       {2, {8, 4}, 0xffffff, 0, "not supported"},
       {2, {8, 4}, 2, 0, "cannot hold"},
-      {2, {8, 4}, 0, 1, "no multiple"},
+      {2, {8, 4}, 0, 1, "not a multiple"},
       {2, {8, 4}, 0, 128, "truncated"},
       {2, {8, 4}, 0, UINT64_MAX - 31, "truncated"},
       {2, {8, 5}, 0, 0, "truncated"},
@@ -208,7 +208,7 @@ typedef struct made {
   int tensors, values;
 } made;
 
-/* Names of tensors after the layer's prefix. */
+/* Hugging Face's and GGUF's names of tensors after the layer's prefix. */
 static const char *const inside[][2] = {
     {"input_layernorm", "attn_norm"},    {"post_attention_layernorm", "ffn_norm"},
     {"self_attn.q_proj", "attn_q"},      {"self_attn.k_proj", "attn_k"},
@@ -232,7 +232,7 @@ static void name_of(const char *name, char out[96]) {
                                                       : "token_embd.weight");
 }
 
-/* Reorders rows: [head, half, pair] becomes [head, pair, half]. */
+/* Writes the rows of a tensor. If `turned`, their order [head, half, pair] becomes [head, pair, half]. */
 static void put_rows(made *m, const ch_tensor *tensor, bool turned) {
   int64_t rows = tensor->rank == 2 ? tensor->shape[0] : 1, columns = tensor->shape[tensor->rank - 1];
   int64_t size = m->model->config.head_dim, half = size / 2;
@@ -243,7 +243,8 @@ static void put_rows(made *m, const ch_tensor *tensor, bool turned) {
     }
 }
 
-/* Writes the matrices of experts as one tensor [E, out, in], the first expert first. */
+/* Writes the matrices of experts as one tensor [E, out, in], the first expert first. Returns false if the tensor does
+   not belong to an expert. */
 static bool put_expert(made *m, int index) {
   int layer, expert, experts = (int)m->model->config.moe.experts;
   char what[8], name[96];
@@ -354,7 +355,7 @@ static void check(const char *reference, const char *architecture, bool turned) 
   ch_config before, after;
   must(ch_config_read(reference, &before, &problem));
   must(ch_config_read(model, &after, &problem));
-  before.bos_token_id = before.eos_token_id = -1; /* they come with a vocabulary */
+  before.bos_token_id = before.eos_token_id = -1; /* these ids come with a vocabulary */
   assert_memory_equal(&before, &after, sizeof before);
   scratch_end(directory);
 }

@@ -63,8 +63,8 @@ static void make_model(const char *directory, const char *family, ch_dtype dtype
   ch_model_unload(model);
 }
 
-/* Returns the row of GGUF's architecture llama that holds row `row` of a projection of heads. There, pairs are
-   neighbours. */
+/* Returns the row of a GGUF file that holds row `row` of a projection of heads. In architecture llama (`turned`), the
+   two rows of a rotary pair are adjacent. */
 static int64_t row_in_file(int64_t row, bool turned) {
   int64_t i = row % HEAD;
   return turned ? row - i + (i < HEAD / 2 ? 2 * i : 2 * (i - HEAD / 2) + 1) : row;

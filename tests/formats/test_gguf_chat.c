@@ -50,7 +50,7 @@ static void every_key_that_names_an_end_counts(void **state) {
   put_list(&values, "tokenizer.ggml.eos_token_ids", KV_I32, 4);
   for (int i = 0; i < 4; i++) put_number(&values, (uint64_t[]){9, 5, 2, 10}[i], 4);
   must(read_chat(&values, 4, 10, &chat));
-  assert_ends(&chat, 3, (int32_t[]){5, 9, 2}); /* 10 is no token */
+  assert_ends(&chat, 3, (int32_t[]){5, 9, 2}); /* 10 is not a token */
   ch_chat_metadata_free(&chat);
   ch_text_free(&values);
 

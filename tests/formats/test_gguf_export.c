@@ -89,7 +89,7 @@ static void configurations_of_gemma_come_back(void **state) {
     open_desk(&d, model);
     refuse(&d, CH_BLOCK_F32, "scale of scores");
     d.plain.config.attention_multiplier = 1 / sqrt((double)d.plain.config.head_dim);
-    d.plain.config.bos_token_id = d.plain.config.eos_token_id = -1; /* they come with a vocabulary */
+    d.plain.config.bos_token_id = d.plain.config.eos_token_id = -1; /* ids come with a vocabulary */
     must(write_as(&d, CH_BLOCK_F32, NULL));
     import_model(d.path, NULL, d.directory, d.back);
     must(ch_config_read(d.back, &config, &problem));

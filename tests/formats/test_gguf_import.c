@@ -32,8 +32,8 @@ static void every_tensor_type_of_a_trained_model_gives_its_logits(void **state) 
   }
 }
 
-/* Returns the row in Hugging Face's order of a row of a projection whose pairs are neighbours, with 8 heads
-   of 16. */
+/* Returns the row in a GGUF file of row `row` of q_proj in Hugging Face's order, with 8 heads of 16. In the file, the
+   two rows of a rotary pair are adjacent. */
 static int64_t stored_row(int64_t row) {
   int64_t head = row / 16, i = row % 16;
   return head * 16 + 2 * (i % 8) + i / 8;

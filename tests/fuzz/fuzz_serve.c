@@ -14,8 +14,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Clients that request more than MOST_CHOICES disconnect at once, because inputs must run quickly, and because streams
-   are read only after everything is generated. */
+/* Clients that request more than MOST_CHOICES choices disconnect at once, because inputs must run quickly, and because
+   streams are read only after everything is generated. */
 enum { CONTEXT = 20, PLACES = 4, MOST_CHOICES = 6 };
 
 static const char chat_template[] =

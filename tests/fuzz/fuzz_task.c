@@ -21,7 +21,7 @@ static ch_status open_task(const uint8_t *data, size_t size, const uint8_t *end,
                                                                : CH_ERROR_ARGUMENT;
 }
 
-/* Filters the answer in a text, and scores it against the right answers. */
+/* Filters the question's context as if it were an answer, and checks that its score is from 0 to 1. */
 static void judge(const ch_task *task, const json_t *item, const ch_question *q) {
   ch_template_scope scope = {0};
   for (int f = 0; f < task->answers.filter_count; f++) {

@@ -1,4 +1,4 @@
-/* Tests that products with one left factor run as one step, and that their values are right. */
+/* Tests that products with the same left factor run as one step, and that their values are right. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -54,8 +54,8 @@ static inline void remove_directory(void) {
   assert_int_equal(system(command), 0);
 }
 
-/* Returns `count` CIFAR records. Image i has label i % 10, after a coarse one if `labels` is 2, and pixels
-   i + channel. */
+/* Returns `count` CIFAR records. Image i has the pixels i + channel and the label i % 10. If `labels` is 2, it has the
+   coarse label i % 20 and the label i % 100. */
 static inline unsigned char *make_cifar(int count, int labels) {
   size_t record = (size_t)labels + 3072;
   unsigned char *data = malloc((size_t)count * record);

@@ -205,7 +205,7 @@ static void without_augmentation_images_stay_as_they_are(void **state) {
   assert_true(plain[0] == -1 && plain[1] > 0.999999f && plain[1] < 1.000001f);
 }
 
-/* The result must be that of the larger image. */
+/* Enlarging while normalising or augmenting must give the same bits as starting from the larger image. */
 static void enlarged_images_have_every_pixel_several_times(void **state) {
   (void)state;
   enum { TIMES = 3, SIDE = TIMES * SIZE };

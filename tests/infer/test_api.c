@@ -67,7 +67,7 @@ static void a_model_says_what_it_is(void **state) {
   ch_free(NULL);
 }
 
-/* A token has 256 elements, in F32 or in blocks of 32 with 34 bytes each. */
+/* A token adds 256 elements to the cache: of 4 bytes in F32, or in Q8_0 blocks of 32 elements and 34 bytes. */
 static void a_session_says_what_a_token_takes(void **state) {
   (void)state;
   ch_model *model = open_model();

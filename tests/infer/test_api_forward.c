@@ -31,7 +31,7 @@ static ch_model *exact(ch_precision compute, bool gradients) {
   return model;
 }
 
-/* Compares with the logits of a session, and the loss with the mean of -ln p by ch_log_probability. */
+/* Compares the logits of a pass with those of a session, and its loss with the mean of -ln p by ch_log_probability. */
 static void logits_and_loss_are_those_of_a_session(void **state) {
   (void)state;
   ch_model *model = exact(CH_PRECISION_DEFAULT, false);

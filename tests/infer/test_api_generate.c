@@ -88,7 +88,7 @@ static ch_status write_greedy(ch_batch_text *text, page *p) {
 
 /* --- stop strings ------------------------------------------------------------------------------------------- */
 
-/* Uses every stretch of the text as a stop string. Most begin and end inside tokens and span several. */
+/* Uses pieces of the beginning of a text as stop strings. Most begin and end inside tokens and span several. */
 static void the_text_ends_before_a_stop_string_wherever_tokens_part(void **state) {
   (void)state;
   static page whole, cut;
@@ -149,7 +149,7 @@ static void of_several_stop_strings_the_one_completed_first_counts(void **state)
   char late[32] = {0}, early[32] = {0}, longer[32] = {0};
   memcpy(late, whole.text + 10, 20);  /* begins first, ends last */
   memcpy(early, whole.text + 14, 6);  /* ends first */
-  memcpy(longer, whole.text + 12, 8); /* ends with it and begins before it */
+  memcpy(longer, whole.text + 12, 8); /* ends with `early` and begins before it */
   const char *stops[] = {late, early, longer};
   ch_batch_text asked = {.stops = stops, .stop_count = 2};
   must(write_greedy(&asked, &cut));
@@ -159,7 +159,7 @@ static void of_several_stop_strings_the_one_completed_first_counts(void **state)
   must(write_greedy(&asked, &cut));
   assert_int_equal(asked.generated.stop_string, 2);
   assert_int_equal(cut.size, strstr(whole.text, longer) - whole.text);
-  /* A text without a sink ends there too. */
+  /* A text without a sink ends at the stop string too. */
   ch_sampler greedy;
   ch_sampler_defaults(&greedy, 0);
   greedy.temperature = 0;

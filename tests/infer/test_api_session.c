@@ -242,8 +242,8 @@ static bool look(int64_t done, int64_t total, void *user) {
   return !w->stop_at || done < w->stop_at;
 }
 
-/* A pass reads at most 512 tokens of a prompt, so a prompt of several passes exceeds the model's 512
-   positions. Sessions get more room, and rotary positions have no end. */
+/* A pass reads at most 512 tokens of a prompt, so a prompt of several passes exceeds the model's context of 512. The
+   sessions of this test have a larger context, which rotary positions allow. */
 enum { LONG = 1700 };
 
 static void a_long_prompt_reports_and_can_be_cancelled_and_resumed(void **state) {

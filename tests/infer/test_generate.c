@@ -303,7 +303,8 @@ static void impossible_prompts_are_errors(void **state) {
   close_desk(&d);
 }
 
-/* Two calls of ten tokens equal one call of twenty if the second starts with the last token of the first. */
+/* A call for 6 tokens, followed by a call that is fed the seventh token, gives the tokens of a single call except the
+   seventh. */
 static void a_second_call_goes_on_from_the_first(void **state) {
   (void)state;
   const int32_t prompt[3] = {24, 105, 17};

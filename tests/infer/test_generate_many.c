@@ -1,4 +1,4 @@
-/* Tests texts in a batch: with every mechanism, each equals, bit for bit, the text that it is alone. Tests also
+/* Tests texts in a batch: with every mechanism, each equals, bit for bit, the text that is generated alone. Also tests
  * shared prompts, ends, stops and errors. */
 #include "small_models.h"
 
@@ -355,7 +355,7 @@ static void set_first(ch_model *model, const char *name, int64_t at, float value
   ((float *)model->weights.tensors[row].data)[at] = value;
 }
 
-/* The next text in the slot of the broken one is not affected either. */
+/* Neither the other texts nor the next text in the slot of the broken one are affected. */
 static void a_text_whose_numbers_break_ends_alone(void **state) {
   (void)state;
   static const ch_dtype caches[] = {CH_F32, CH_BF16, CH_Q8_0};

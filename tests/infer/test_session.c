@@ -121,7 +121,7 @@ static void cached_logits_equal_uncached_ones_however_tokens_are_fed(void **stat
         if (!(most <= caches[c].tolerance))
           fail_msg("%s, cache %s, pieces of %lld: logits differ by %g", models[m],
                    ch_dtype_name(caches[c].dtype), (long long)longest, most);
-        /* Rounding must show that a narrow cache is narrow. */
+        /* The rounding of a narrow cache must be visible. */
         if (caches[c].dtype != CH_F32) assert_true(most > 0);
       }
     close_fixture(&f);
@@ -163,7 +163,7 @@ static void rewinding_forgets_exactly_what_came_after(void **state) {
   assert_int_equal(ch_session_feed(session, f.tokens[1], 5, &logits, NULL), CH_OK);
   assert_int_equal(ch_session_truncate(session, 9, NULL), CH_OK);
   assert_int_equal(ch_session_length(session), 9);
-  assert_int_equal(ch_session_truncate(session, 20, NULL), CH_OK); /* rewinding forward changes nothing */
+  assert_int_equal(ch_session_truncate(session, 20, NULL), CH_OK); /* more than it has: no change */
   assert_int_equal(ch_session_length(session), 9);
   for (int t = 9; t < T; t++) {
     assert_int_equal(ch_session_feed(session, f.tokens[0] + t, 1, &logits, NULL), CH_OK);

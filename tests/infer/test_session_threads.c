@@ -76,7 +76,7 @@ static void *run(void *given) {
   return NULL;
 }
 
-/* Returns the logits of a session that is created under `created` threads and then used in another thread. */
+/* Computes the logits of a session that is created under `created` threads and then used in another thread. */
 static void moved(int created, int32_t threads, const int *settings, float *logits) {
   pthread_t thread;
   job j = {.settings = settings};

@@ -68,7 +68,7 @@ static void matrices_in_blocks_keep_their_type(void **state) {
 static void blocks_that_do_not_fit_are_refused(void **state) {
   (void)state;
   ch_error error = {0};
-  /* "x" is no tensor, so any value is allowed */
+  /* "x" is not a tensor, so any value is allowed */
   assert_int_equal(parse("{\"__metadata__\":{\"w\":\"Q4_0\",\"x\":\"Q4_0\"},"
                          "\"w\":{\"dtype\":\"U8\",\"shape\":[2,18],\"data_offsets\":[0,36]}}",
                          36, &error),

@@ -76,7 +76,7 @@ static inline double coverage_earlier(const coverage_truth *t, const ch_block_va
   return length;
 }
 
-/* Returns false if out of memory. */
+/* Simulates `draws` comparisons and counts the right statements. Returns false if out of memory. */
 static inline bool coverage_measure(const coverage_truth *t, int draws, uint64_t stream, coverage *c) {
   int n = t->groups, right[COVERAGE_MOST_GROUPS] = {0};
   double least = INFINITY;

@@ -116,8 +116,8 @@ static void laws_without_noise_are_found(void **state) {
   ch_ladder_laws_free(laws);
 }
 
-/* Asserts that intervals of 95 % cover the truth as often as they should, within four standard errors of the
-   count. By chance that fails once in 16,000 times. */
+/* Asserts that intervals of 95 % cover the truth as often as they should, within four standard errors of the count. By
+   chance, a check fails less than once in 300 times. */
 static void assert_covers(const char *what, int covered, int of) {
   double least = 0.95 * of - 4 * sqrt(of * 0.95 * 0.05);
   if (covered < least) fail_msg("the interval of %s covers the truth %d of %d times", what, covered, of);
@@ -206,7 +206,7 @@ static void laws_with_their_own_floors_are_told(void **state) {
   ch_ladder_laws_free(laws);
 }
 
-/* The floors differ too little to be certain of it. One floor for all would miss most multipliers. */
+/* The floors differ too little for certainty. One floor for all would miss most multipliers. */
 static void floors_that_may_differ_are_not_shared(void **state) {
   (void)state;
   static const truth truths[] = {{1.7, 1.5, 0.14}, {1.3, 1.6, 0.16}, {1.0, 1.55, 0.18}};

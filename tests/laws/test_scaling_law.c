@@ -64,7 +64,7 @@ static void a_curve_without_noise_gives_its_law_back(void **state) {
   }
 }
 
-/* Checks how often intervals of 95 % hold the truth: fewer than 90 % of 200 has a probability of 1 in 300. */
+/* Checks how often intervals of 95 % hold the truth: fewer than 90 % of 200 has a probability of 1 in 860. */
 static void check_coverage(const made *m, double least) {
   enum { CURVES = 200 };
   int alpha = 0, tokens = 0, low_loss = 0, at = 0, alarms = 0;

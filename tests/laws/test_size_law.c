@@ -96,7 +96,7 @@ static bool covers(ch_estimate e, double value) {
   return e.low <= value && value <= e.high;
 }
 
-/* Checks how often intervals of 95 % hold the truth: fewer than 88 % of 100 has a probability of 1 in 250. */
+/* Checks how often intervals of 95 % hold the truth: fewer than 88 % of 100 has a probability of 1 in 680. */
 static void check_coverage(made m, double least) {
   enum { TIMES = 100 };
   int counts[6] = {0}, alarms = 0;

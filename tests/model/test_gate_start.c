@@ -123,7 +123,8 @@ static void the_norm_behind_a_gate_normalises_from_the_start(void **state) {
       }
 }
 
-/* With every rule, an explicit spread is that of the tables. A table of zeros leaves nothing to normalise. */
+/* Under every rule, the tables have the spread that the configuration sets. A table of zeros leaves nothing to
+   normalise. */
 static void an_explicit_spread_holds_with_every_rule(void **state) {
   (void)state;
   static const double spreads[] = {0, 0.02, 3};

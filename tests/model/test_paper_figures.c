@@ -263,8 +263,8 @@ static void attention_in_kha_has_the_sizes_that_table_3_says(void **state) {
   }
 }
 
-/* Checks the cache of one layer for published models whose shapes no file of configs/papers has. Checks also
-   effective rank and width of the shared latent space against their formulas. */
+/* Checks the cache of one layer for published models whose shapes no file of configs/papers has. Also checks effective
+   rank and width of the shared latent space against their formulas. */
 static void caches_of_the_field_are_those_that_it_publishes(void **state) {
   (void)state;
 #define LATENT                                                                                               \

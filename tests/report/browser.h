@@ -191,7 +191,7 @@ static double browser_number(browser *b, const char *expression) {
   return number;
 }
 
-/* Opens a file and waits until every figure is drawn. */
+/* Opens a file and waits until every figure is drawn, for at most 20 seconds. */
 static void browser_open(browser *b, const char *path) {
   char url[256];
   snprintf(url, sizeof url, "file://%s", path);

@@ -127,7 +127,7 @@ static bool is(const json_t *event, const char *method) {
   return name && strcmp(name, method) == 0;
 }
 
-/* Fails if there are complaints, or any request except that for the page itself. */
+/* Fails if the browser reported a complaint, or requested anything except the page itself, data: and blob: URLs. */
 static void assert_quiet(const char *page) {
   size_t i;
   json_t *event;
@@ -171,7 +171,7 @@ static void pages_draw_every_figure_and_fetch_nothing(void **state) {
   browser_open(&chromium, page);
   assert_quiet(page);
   assert_float_equal(browser_number(&chromium, "document.querySelectorAll('svg image').length"), 1, 0);
-  /* Bars below zero go to the left from it. */
+  /* Bars of negative values extend to the left of zero. */
   char *widths = browser_text(
       &chromium, "[...document.querySelectorAll('#change-heading ~ .plot .mark-rect path')].map((p) => "
                  "p.getBoundingClientRect()).map((r, i, all) => [r.width, Math.abs(r.right - all[1].left)])"
@@ -423,7 +423,7 @@ static void screen_readers_find_a_name_for_everything(void **state) {
   free(heading);
 }
 
-/* Finds the texts with the least contrast to their background. */
+/* A script that finds the text with the lowest contrast to its background. */
 static const char *const contrast =
     "(() => { const parse = (c) => { const m = c.match(/[\\d.]+/g).map(Number); return m.length > 3 && m[3] "
     "=== 0 ? null : m; };"
@@ -459,7 +459,7 @@ static void text_has_contrast_in_light_and_in_dark(void **state) {
     if (before) assert_string_not_equal(ink, before);
     free(before);
     before = ink;
-    /* Curves and bars: three to one. */
+    /* Curves and bars have a contrast of at least three to one. */
     assert_true(browser_number(
                     &chromium,
                     "(() => { const light = (h) => { const f = [1, 3, 5].map((i) => parseInt(h.slice(i, i + "
@@ -491,7 +491,7 @@ static void pages_fit_a_phone(void **state) {
   char *titles = browser_text(
       &chromium,
       "[...document.querySelectorAll('#heat-heading ~ .plot svg text')].map((t) => t.textContent).join('|')");
-  assert_non_null(strstr(titles, "v_knock.down,head 1")); /* in lines, not cut */
+  assert_non_null(strstr(titles, "v_knock.down,head 1")); /* broken into lines, not cut off */
   free(titles);
   browser_do(&chromium, "Emulation.clearDeviceMetricsOverride", NULL);
 }

@@ -38,7 +38,7 @@ static const float *tensor(const ch_model *model, const char *name) {
   return model->weights.tensors[row].data;
 }
 
-/* Asserts that a panel has a title and shows a matrix of so many columns. */
+/* Asserts that a panel has a title and shows the matrix `data` [rows, columns]. */
 static void assert_panel(const json_t *figure, size_t index, const char *title, const float *data, int rows,
                          int columns) {
   const json_t *panel = json_array_get(json_object_get(figure, "panels"), index);
@@ -75,7 +75,7 @@ static void knocking_is_shown_layer_by_layer_with_gates_apart(void **state) {
     assert_panel(figure, i, title, tensor(model, name), 8, 8);
   }
   assert_int_equal(gates, 4);
-  /* Clipped to 0 and 1, as the paper does; gates about zero. */
+  /* Matrices are clipped to values from 0 to 1, as in the paper. The scale of gates includes negative values. */
   const json_t *scales = json_object_get(figure, "scales");
   assert_float_equal(json_number_value(json_object_get(json_array_get(scales, 0), "low")), 0, 0);
   assert_float_equal(json_number_value(json_object_get(json_array_get(scales, 0), "high")), 1, 0);

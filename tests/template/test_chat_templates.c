@@ -1,6 +1,6 @@
-/* Tests chat templates: each case of data/templates/chat.json must render, byte for byte, as with Jinja2 3.1
- * and the settings of transformers. null means that Jinja2 raises an error. tests/python/test_templates.py
- * renders these cases with Jinja2 itself. */
+/* Tests chat templates: each case of tests/data/templates/chat.json must render, byte for byte, as with Jinja2 3.1 and
+ * the settings of transformers. null means that Jinja2 raises an error. tests/python/test_templates.py renders these
+ * cases with Jinja2 itself. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

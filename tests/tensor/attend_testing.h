@@ -26,7 +26,7 @@ typedef struct attend_case {
 /* A case's tensors, in double. Their values are exact in F32; states are exact in their own type. */
 typedef struct attend_data {
   attend_case shape;
-  int64_t tokens; /* most tokens of a sequence */
+  int64_t tokens; /* maximum tokens of a sequence */
   int64_t q_size, out_size, lse_size, state_size[2], token_stride[2], sequence_stride[2];
   int64_t q_head, q_token, head_stride[2];
   double *q, *state[2];
@@ -289,8 +289,7 @@ static inline int64_t split_elements(const ch_attend *args, int64_t heads, int64
 static const ch_tile_producer splitting_producer = {
     .name = "split", .produce = produce_split, .scratch_elements = split_elements};
 
-/* Passes block-quantised states as stored if the loop reads blocks, or else as the table's reals. ch_attend.context is
-   the table. */
+/* Unpacks a tile of block-quantised states into scratch, in the element type of the table ch_attend.context. */
 static inline ch_tile widened_tile(const ch_attend *args, const ch_tile *tile, const ch_tile_span *span,
                                    int64_t dim, void *scratch) {
   const ch_kernels *kernels = args->context;
@@ -306,6 +305,7 @@ static inline ch_tile widened_tile(const ch_attend *args, const ch_tile *tile, c
   return out;
 }
 
+/* Passes block-quantised states as they are stored if the loop reads blocks, or else unpacked. */
 static inline void produce_blocks(const ch_attend *args, const ch_tile_span *span, void *scratch,
                                   ch_tiles *tiles) {
   ch_tile *tile[2] = {&tiles->keys, &tiles->values};

@@ -321,7 +321,7 @@ static void linear_layers_are_right_for_few_and_many_rows_and_all_weight_types(v
           check_linear(gemm, tables[t], &random, all_rows[r], 1 + (int64_t)ch_random_below(&random, 140),
                        1 + (int64_t)ch_random_below(&random, 140), dtypes[d], flags & 1, flags & 2,
                        flags & 4);
-    /* So wide that weights are widened in several panels. The last panel is not full. */
+    /* These layers are so wide that weights are widened in several panels. The last panel is not full. */
     check_linear(gemm, tables[t], &random, 34, 9000, 150, CH_BF16, true, false, false);
     check_linear(gemm, tables[t], &random, 34, 9000, 150, CH_F16, false, true, false);
     check_linear(gemm, tables[t], &random, 34, 9000, 150, CH_F16, false, true, true);

@@ -1,4 +1,4 @@
-/* Tests combining atoms on every table against sums, also 16-bit atoms. */
+/* Tests weighted sums of atoms on every table against plain loops, also for 16-bit atoms. */
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 

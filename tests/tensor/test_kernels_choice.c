@@ -1,4 +1,5 @@
-/* Tests the choice of the kernel table, and that each table has a name and all kernels. */
+/* Tests the choice of the kernel table by processor and environment, each table's name and type, and the loops that
+   measure the processor's limits. */
 #include <stdio.h>
 
 #include "tensor/kernel_testing.h"

@@ -145,7 +145,7 @@ static void doubles_are_rounded_once_and_not_by_way_of_floats(void **state) {
       uint16_t infinity = (uint16_t)(((1 << bits) - 1) << (15 - bits));
       uint16_t low = (uint16_t)ch_random_below(&random, (uint64_t)infinity - 1), got;
       double tie = (meaning(low, bits) + meaning((uint16_t)(low + 1), bits)) / 2;
-      /* So near a tie that F32 rounds it to the tie. */
+      /* The value is so near a tie that F32 rounds it to the tie. */
       double value = c & 1 ? nextafter(tie, 0) : nextafter(tie, INFINITY);
       kernels->convert_to(all_threads(), 1, &value, formats[f].dtype, &got);
       assert_int_equal(got, nearest(value, bits));
@@ -188,7 +188,7 @@ static void floats_and_doubles_convert_as_c_does(void **state) {
   free(doubles), free(doubles_back), free(floats), free(floats_back);
 }
 
-/* Returns the place of element (k, n) of a factor of `factor_rows` rows in blocks of 32 x 64, in which pairs of rows
+/* Returns the index of element (k, n) of a factor of `factor_rows` rows in blocks of 32 x 64, in which pairs of rows
    are interleaved. */
 static int64_t packed_place(int64_t factor_rows, int64_t k, int64_t n) {
   int64_t blocks = (factor_rows + 31) / 32;

@@ -215,7 +215,7 @@ static void call_rows(const ch_kernels *kernels, void *const *in, void **out, vo
   const rows_case *c = data;
   size_t bytes = (size_t)(c->rows * c->n) * ch_dtype_size(kernels->dtype);
   kernels->swiglu_rows_forward(all_threads(), c->rows, c->n, in[0], in[1], in[2], out[0]);
-  memcpy(out[1], in[0], bytes); /* experts call it in place */
+  memcpy(out[1], in[0], bytes); /* experts run the kernel in place */
   memcpy(out[2], in[1], bytes);
   kernels->swiglu_rows_backward(all_threads(), c->rows, c->n, out[1], out[2], in[2], in[3], out[1], out[2],
                                 out[3]);

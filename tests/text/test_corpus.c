@@ -145,7 +145,7 @@ static void an_epoch_reads_every_window_once_and_any_batch_is_found_at_once(void
   assert_int_equal(
       ch_corpus_batch(corpus, CH_SPLIT_TRAIN, 5, 0, 2 * windows, LENGTH, tokens, targets, NULL, &error),
       CH_OK);
-  /* Windows of an epoch do not overlap: the pairs (tokens, target of the last) of all windows chain into one text. */
+  /* Windows of an epoch do not overlap, so no two of them are equal. */
   for (int epoch = 0; epoch < 2; epoch++) {
     const int32_t *t = tokens + epoch * windows * LENGTH;
     for (int64_t a = 0; a < windows; a++)

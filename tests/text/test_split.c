@@ -1,5 +1,5 @@
-/* Tests words: the hand-written scanners against the regexes they replace, merges against the plain
- * algorithm, and normal forms in pieces against the whole. */
+/* Tests words: the hand-written scanners against the regexes that they replace, PCRE2's matches against Oniguruma's,
+ * merges against the plain algorithm, and normal forms in pieces against those of the whole text. */
 #include "text_test.h"
 
 #include <utf8proc.h>

@@ -102,7 +102,7 @@ static inline bool threads_done(void *context, uint64_t *handle) {
     letter *l = take_letter(o, r, w->tag);
     w->got[r] = l != NULL;
     if (!l) all = false;
-    if (l && l->bytes != w->bytes) abort(); /* a message of another kind */
+    if (l && l->bytes != w->bytes) abort(); /* the message has another size */
     if (l) memcpy(w->data + (w->from < 0 ? (size_t)r * w->bytes : 0), l->data, l->bytes);
     free(l);
   }

@@ -33,7 +33,7 @@ static size_t size_of(int piece, int rank) {
   return sizeof(double) * (size_t)(1 + (piece + rank) % (MOST / (int)sizeof(double)));
 }
 
-/* All numbers of a piece are equal, which shows that the announced size arrives. */
+/* Adds the numbers of a piece to the rank's sum. A wrong size would give a wrong sum. */
 static ch_status take(void *context, const void *data, size_t bytes, ch_error *error) {
   const taker *t = context;
   const double *values = data;

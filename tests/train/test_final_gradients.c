@@ -13,7 +13,7 @@ typedef struct watch {
   int64_t micro_batches; /* micro-batches of a step */
   const ch_trainer *trainer;
   int params;
-  int *told;     /* [params]: reports as final in this step */
+  int *told;     /* [params]: number of reports as final in this step */
   void **copies; /* [params]: gradients when they were reported as final */
 } watch;
 
@@ -21,7 +21,7 @@ static void on_final(void *context, int parameter) {
   watch *w = context;
   const ch_parameter_set *set = &w->trainer->set;
   const ch_tensor *gradient = &set->gradients[parameter];
-  int64_t begun = w->trainer->passes_done + 1; /* micro-batches of this step */
+  int64_t begun = w->trainer->passes_done + 1; /* micro-batches begun in this step */
   if (begun != w->micro_batches)
     fail_msg("%s: the gradient of %s is called final in micro-batch %d of %d", w->name,
              set->params->rows[parameter].name, (int)begun, (int)w->micro_batches);

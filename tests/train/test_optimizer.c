@@ -34,7 +34,7 @@ static void reference_step(double *w, double *m, double *v, double g, int step, 
   *w -= lr * decay * *w + lr * m_hat / (sqrt(v_hat) + eps);
 }
 
-/* factor: multiplies the matrix's learning rate. */
+/* Checks five steps in an element type. `factor` multiplies the matrix's learning rate. */
 static void check_dtype(ch_dtype dtype, double factor, double tolerance) {
   ch_params params = {0};
   ch_parameter_set set;

@@ -71,7 +71,7 @@ static double bytes_of_shards(const ch_shards *shards, int64_t micro_batches) {
     bytes += others * rows * (double)table->own;
     if (table->trained) bytes += own * rows * (double)(table->columns - table->own);
   }
-  /* The norm needs the squares of its columns. */
+  /* For the gradient norm, each rank sends sums of squares of its columns to all others. */
   return bytes + (double)((shards->set->ranks - 1) * shards->set->squares_each) * (double)sizeof(double);
 }
 
@@ -391,7 +391,8 @@ static void as_many_bytes_travel_as_the_formula_says(void **state) {
 
 /* --- checkpoints -------------------------------------------------------------------------------------------- */
 
-/* Checks that the two files differ at most in the seconds of training. */
+/* Checks that the tensors of the two files have the same bits. The headers may differ, because they have the seconds of
+   training. */
 static void assert_same_checkpoint(const char *directory, const char *a, const char *b) {
   const char *names[2] = {a, b};
   char *texts[2];
@@ -505,7 +506,7 @@ static void where_one_is_stopped_no_rank_makes_the_step(void **state) {
       assert_int_equal(record.step, j.status[0] == CH_OK ? 3 : 2);
       if (asks < 3) assert_int_equal(j.status[r], CH_ERROR_INTERRUPTED);
     }
-    /* Their contents are unchanged. */
+    /* The trainers have the state of the last finished step. */
     job alone = job_of("alone", &config, &options);
     alone.steps = j.status[0] == CH_OK ? 3 : 2;
     run_alone(&alone);

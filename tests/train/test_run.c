@@ -25,7 +25,7 @@ typedef struct watcher {
   ch_trainer *trainer;
   int64_t stop_after;   /* steps after which the run is interrupted; 0: never */
   int64_t poison_after; /* step after which a weight becomes NaN; 0: never */
-  int64_t limit_after;  /* step after which no file may grow past 1000 bytes; 0: never */
+  int64_t limit_after;  /* step after which no file may grow past 30000 bytes; 0: never */
   int64_t done;
   int steps, evaluations, checkpoints;
 } watcher;

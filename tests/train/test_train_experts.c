@@ -88,7 +88,7 @@ static void loads_are_those_of_all_batches_of_a_step_and_of_no_evaluation(void *
   ch_trainer_free(parts);
 }
 
-/* Checks the biases of `layers` layers with experts. */
+/* Checks the biases of the layers with experts, whose indices are `layers`. */
 static void check_biases(const ch_config *config, const int layers[LAYERS]) {
   ch_train_options options = test_options(3);
   options.lr = 0.1; /* an update by the optimizer would be large */

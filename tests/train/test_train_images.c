@@ -7,7 +7,7 @@
 
 #define SHAPES TEST_DATA "/images"
 
-/* Returns a small Vision Transformer for the drawn shapes of 12 x 12. */
+/* Returns a small Vision Transformer for the test images, drawn shapes of 12 x 12 pixels. */
 static ch_config vit_config(const char *attention) {
   ch_config config;
   ch_error error = {0};

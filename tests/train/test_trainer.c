@@ -128,7 +128,7 @@ static void the_loss_starts_at_the_uniform_one_and_falls(void **state) {
   ch_trainer_free(trainer);
 }
 
-/* Returns the bytes of a real text as tokens. */
+/* Fills a batch with the bytes of a text as tokens. */
 static ch_status bytes_of_text(void *context, int64_t first, ch_batch *batch, ch_error *error) {
   (void)error;
   const char *text = context;

@@ -21,7 +21,7 @@
 
 enum { TEST_VOCABULARY = 97, TEST_CONTEXT = 48, TEST_VALIDATION = 5 };
 
-/* Runs a call whose last argument is `&failure`, and prints its message if it fails. */
+/* Runs a call whose last argument is `&failure`. Fails the test with the error message if the call fails. */
 #define assert_ok(call)                                                                                      \
   do {                                                                                                       \
     ch_error failure = {0};                                                                                  \

@@ -30,8 +30,8 @@ def main():
         import torch  # noqa: F401
         import transformers  # noqa: F401
     except ImportError as error:
-        say("error", kind="config", message=f"{sys.executable} has no {error.name}; name a Python with PyTorch and "
-                                            "transformers")
+        say("error", kind="config", message=f"{sys.executable} has no {error.name}; name a Python that has PyTorch "
+                                            "and transformers with --python")
         return 1
     from crosshead.errors import Error
     from crosshead.worker.run import train

@@ -1,4 +1,5 @@
-/* Needles: values of keys in noise, in a text, or among needles with other keys. */
+/* Writes items of CH_RULER_NEEDLES. A needle is a sentence that gives the value of a key. The needles are hidden in
+ * noise, in a text, or among needles with other keys. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +9,7 @@ static const char *const contents[] = {
     [CH_RULER_WORDS] = "words", [CH_RULER_NUMBERS] = "numbers", [CH_RULER_UUIDS] = "uuids"};
 static const char *const one_of_contents[] = {
     [CH_RULER_WORDS] = "word", [CH_RULER_NUMBERS] = "number", [CH_RULER_UUIDS] = "uuid"};
-/* round(100 i / 39): depths in percent of the text. */
+/* The depths at which needles may be put into a text, in percent of its sentences: round(100 i / 39). */
 static const int places_in_text[CH_RULER_MOST_NEEDLES] = {
     0,  3,  5,  8,  10, 13, 15, 18, 21, 23, 26, 28, 31, 33, 36, 38, 41, 44, 46, 49,
     51, 54, 56, 59, 62, 64, 67, 69, 72, 74, 77, 79, 82, 85, 87, 90, 92, 95, 97, 100};
@@ -18,10 +19,10 @@ typedef char content[MOST_CONTENT];
 
 /* The needles of an item. */
 typedef struct needles {
-  /* [keys_count]; [keys_count, num_needle_v] */
+  /* keys [keys_count] and their values [keys_count, num_needle_v] */
   content keys[CH_RULER_MOST_NEEDLES], values[CH_RULER_MOST_NEEDLES];
-  int keys_count, count;            /* number of keys, and of needles */
-  int order[CH_RULER_MOST_NEEDLES]; /* [count]: needles in the order of the text */
+  int keys_count, count;            /* numbers of keys and of needles */
+  int order[CH_RULER_MOST_NEEDLES]; /* [count]: indices of the needles in random order */
 } needles;
 
 /* --- contents ------------------------------------------------------------------------------------------------ */
@@ -110,7 +111,7 @@ static ch_status put_lines(ch_ruler_writer *m, const needles *n, int64_t size, c
     return ch_no_memory(error);
   }
   qsort(places, (size_t)n->count, sizeof *places, by_number);
-  int next = 0; /* the first needle goes to the last place */
+  int next = 0; /* the needles of `order` are put from the last place to the first */
   for (int64_t i = 0; i < size; i++) {
     if (i > 0) ch_text_puts(text, "\n");
     if (next < n->count && places[next] == i) {
@@ -140,7 +141,7 @@ static ch_status put_essay(ch_ruler_writer *m, const needles *n, int64_t size, c
   for (int i = 0; i < n->count; i++)
     places[i] = (int64_t)((double)sentences * ((double)places_in_text[places[i]] / 100));
   qsort(places, (size_t)n->count, sizeof *places, by_number);
-  /* Two needles are separated by a text. If that is empty, two spaces meet. */
+  /* Each needle has a space on both sides, so two spaces separate needles at one place. */
   bool begun = false;
   for (int64_t i = 0; i <= size; i++) {
     bool begins = i == 0 || i == size || ch_ruler_ends_sentence(word_at(m, i - 1));

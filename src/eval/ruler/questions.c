@@ -1,4 +1,4 @@
-/* Questions about documents: the choice of an item's documents, and questions generated from a plain text. */
+/* Writes items of CH_RULER_QUESTIONS: chooses the documents of an item, and generates questions from a plain text. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ static bool has_place(const int64_t *places, int64_t count, int64_t place) {
   return false;
 }
 
-/* Draws `count` of `from` [population] and appends them to places. */
+/* Draws `count` elements of `from` [population] into places [count]. Returns false when out of memory. */
 static bool draw_from(ch_ruler_writer *m, const int64_t *from, int64_t population, int64_t count,
                       int64_t *places) {
   int64_t *drawn = malloc(((size_t)count + 1) * sizeof *drawn);
@@ -22,7 +22,8 @@ static bool draw_from(ch_ruler_writer *m, const int64_t *from, int64_t populatio
   return done;
 }
 
-/* Chooses the documents of a question, then those near it, then others. `others` is memory for all. */
+/* Chooses the documents of a question, then those near it, then others, up to `size`. `others` is scratch memory with
+ * room for the indices of all documents. */
 static bool choose_documents(ch_ruler_writer *m, const ch_ruler_question *q, int64_t size, int64_t *places,
                              int64_t *others) {
   int64_t left = size - q->context_count, population = 0;
@@ -75,8 +76,8 @@ ch_status ch_ruler_questions(ch_ruler_writer *m, int64_t size, int64_t index, ch
 
 enum { DOCUMENT_WORDS = 80, SENTENCE_WORDS = 6, ANSWER_LETTERS = 4, MOST_WORD = 64 };
 
-/* Writes the letters of a word in lower case, without the characters around them. Returns false if other
- * characters are between the letters, or there are too few or too many. */
+/* Writes the letters of a word in lower case, without the punctuation around them. *from and *size become their
+ * place in the word. Returns false if other characters are between the letters, or there are too few or too many. */
 static bool letters_of(const char *word, char letters[MOST_WORD], size_t *from, size_t *size) {
   size_t end = strlen(word), begin = 0;
   while (begin < end && strchr("\"'([", word[begin])) begin++;
@@ -93,7 +94,7 @@ static bool letters_of(const char *word, char letters[MOST_WORD], size_t *from, 
   return true;
 }
 
-/* Sorts all words of the text as letters_of returns them. */
+/* Collects the words of the text that letters_of accepts, in its form, and sorts them. */
 static ch_status sorted_words(ch_ruler_writer *m, ch_ruler_texts *sorted, ch_error *error) {
   for (int64_t i = 0; i < m->haystack.count; i++) {
     char letters[MOST_WORD];
@@ -115,8 +116,8 @@ static bool occurs_once(const ch_ruler_texts *sorted, const char *letters) {
          (at + 1 == sorted->count || strcmp(found[1], letters) != 0);
 }
 
-/* Returns words from ... to - 1 of the text with word `gap` replaced by ____ (-1: none), in the arena; NULL when out of
- * memory. */
+/* Returns words from ... to - 1 of the text as a string in the arena, with word `gap` replaced by ____ (-1: none).
+ * Returns NULL when out of memory. */
 static const char *words_of(ch_ruler_writer *m, int64_t from, int64_t to, int64_t gap) {
   ch_text text = {0};
   for (int64_t i = from; i < to; i++) {
@@ -136,8 +137,9 @@ static const char *words_of(ch_ruler_writer *m, int64_t from, int64_t to, int64_
   return copy;
 }
 
-/* Returns the longest word of a document that occurs once in the text, in a sentence that is long enough; -1: none.
- * *sentence and *end become the first word of its sentence and the word after it. */
+/* Returns the index of the longest word of a document that occurs once in the text and is in a sentence that is long
+ * enough; -1 if there is none. *sentence and *end become the indices of the first word of that sentence and of the word
+ * after it. */
 static int64_t find_gap(const ch_ruler_writer *m, const ch_ruler_texts *sorted, int64_t from, int64_t to,
                         int64_t *sentence, int64_t *end) {
   int64_t best = -1, begin = from;

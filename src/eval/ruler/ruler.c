@@ -1,5 +1,5 @@
-/* Generates items of RULER: for each length the largest size that fits, found by encoding, then items of that size.
- * needles.c, tracking.c, words.c and questions.c write the texts. */
+/* Generates RULER's items. For each length, it encodes trial items to find the largest size that fits, and then
+ * generates items of that size. needles.c, tracking.c, words.c and questions.c write the texts. */
 #include "eval/ruler/ruler.h"
 
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static ch_status make_item(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t si
   return ch_ruler_tokens(m, made->input.data, tokens, error);
 }
 
-/* Sets *found to the largest size from `low` to `high` that fits; 0: none does. */
+/* Sets *found to the largest size from `low` to `high` that fits, or to 0 if none does. */
 static ch_status search(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t low, int64_t high,
                         ch_ruler_item *made, int64_t *found, ch_error *error) {
   *found = 0;
@@ -57,8 +57,8 @@ static ch_status search(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t low, 
   return CH_OK;
 }
 
-/* Sets *size to the largest size that fits one item; 0: none does, and *least becomes the length that the least size
- * needs. */
+/* Sets *size to the largest size that fits. If none does, *size becomes 0, and *least becomes the number of tokens that
+ * an item of the least size needs. */
 static ch_status find_size(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t *size, int64_t *least,
                            ch_error *error) {
   ch_ruler_item made = {0};
@@ -201,7 +201,7 @@ static ch_status make_questions(ch_ruler_writer *m, int64_t count, json_t *list,
 
 /* --- lengths ------------------------------------------------------------------------------------------------- */
 
-/* Parses "4096" or "4k". Lengths of contexts are multiples of 1024. */
+/* Parses a length in tokens such as "4096", "4k" (k is 1024) or "1m" (m is 1024 * 1024). */
 static bool parse_length(const char *text, size_t size, int64_t *length) {
   int64_t value = 0, unit = 1;
   if (size > 1 && strchr("kKmM", text[size - 1])) unit = strchr("kK", text[--size]) ? 1024 : 1024 * 1024;

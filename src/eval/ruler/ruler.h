@@ -22,7 +22,7 @@ typedef enum ch_ruler_kind {
   CH_RULER_TRACKING, /* "variable_tracking": chains of assignments */
   CH_RULER_COMMON,   /* "common_words_extraction": the words of a list that occur most often */
   CH_RULER_FREQUENT, /* "freq_words_extraction": the most frequent of generated words, by Zipf's law */
-  CH_RULER_QUESTIONS /* "qa": questions about one of many documents */
+  CH_RULER_QUESTIONS /* "qa": questions about one or a few of many documents */
 } ch_ruler_kind;
 
 typedef enum ch_ruler_haystack {
@@ -61,12 +61,12 @@ typedef struct ch_ruler_request {
 
 /* Generates a list of objects with RULER's names: index, input, outputs, answer_prefix, length (tokens of the input,
  * the prefix and the answer), max_length (the requested length). Errors: CH_ERROR_ARGUMENT for a length that the task
- * or the model cannot have (the message names a possible one) or a text without enough words or questions,
- * CH_ERROR_INTERRUPTED. */
+ * or the model cannot have or a text without enough words or questions, CH_ERROR_FORMAT for a text that is not UTF-8 or
+ * documents of an unknown form, CH_ERROR_INTERRUPTED. */
 ch_status ch_ruler_make(const ch_ruler_request *request, json_t **items, ch_error *error);
 
-/* Sets *holds to true if the file holds finished items, and to false if it is a text to generate them from, or `path`
- * is NULL. */
+/* Sets *holds to true if `path` is a directory or a file of finished items, and to false if it is a text to generate
+ * items from, or NULL. */
 ch_status ch_ruler_holds_items(const char *path, bool *holds, ch_error *error);
 
 #endif

@@ -1,10 +1,11 @@
-/* Documents with questions in the forms of SQuAD and HotpotQA. questions.c generates the questions of a plain text. */
+/* Reads documents with questions in the formats of SQuAD and HotpotQA. questions.c generates the questions of a plain
+ * text. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "eval/ruler/ruler_private.h"
 
-/* A form of data that is being read. */
+/* The file that is being read. */
 typedef struct source {
   ch_ruler_writer *m;
   const char *path;
@@ -16,7 +17,7 @@ static ch_status wrong_source(const source *s, const char *what) {
                  s->path, what);
 }
 
-/* Finds a document's place by binary search among the sorted ones. */
+/* Returns the index of a document, found by binary search in the sorted documents; -1 if it is not there. */
 static int64_t document_index(const ch_ruler_writer *m, const char *document) {
   const char **found =
       document && m->documents.count
@@ -71,7 +72,8 @@ static ch_status read_squad(const source *s, const json_t *articles) {
   return CH_OK;
 }
 
-/* Returns a document of [title, [sentence ...]] as "title\nsentences"; NULL if it is none. */
+/* Returns the document [title, [sentence ...]] as "title\nsentences". Returns NULL if `pair` has another form or memory
+ * runs out. */
 static const char *hotpot_document(const source *s, const json_t *pair) {
   const char *title = json_string_value(json_array_get(pair, 0));
   const json_t *sentences = json_array_get(pair, 1), *sentence;

@@ -1,5 +1,5 @@
-/* Shared by generators of all kinds of items: lists of texts and of questions, tokens, random words, the finished
- * item. */
+/* Functions that the generators of all kinds of items share: lists of texts and of questions, counts of tokens, random
+ * words, and the finished item. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -42,8 +42,8 @@ typedef struct ch_ruler_writer {
   const char *example;
   int64_t example_tokens;
   ch_ruler_texts example_names;
-  bool searches;                /* true during the search for a size: the example is left out of the text */
-  ch_ruler_texts documents;     /* CH_RULER_QUESTIONS: documents, sorted */
+  bool searches;            /* true during the search for a size, in which items do not contain the example */
+  ch_ruler_texts documents; /* CH_RULER_QUESTIONS: documents, sorted */
   ch_ruler_question *questions; /* CH_RULER_QUESTIONS: [question_count] */
   int64_t question_count, question_room;
 } ch_ruler_writer;
@@ -66,20 +66,23 @@ ch_status ch_ruler_common(ch_ruler_writer *making, int64_t size, int64_t index, 
                           ch_error *error);
 ch_status ch_ruler_questions(ch_ruler_writer *making, int64_t size, int64_t index, ch_ruler_item *made,
                              ch_error *error);
-/* Tasks of words need no search for their size: all items of a length are fitted at once. */
+/* Generates all items of CH_RULER_FREQUENT for one length. It finds the number of words that fits without
+ * ch_ruler_fit. */
 ch_status ch_ruler_frequent(ch_ruler_writer *making, int64_t items, json_t *list, ch_error *error);
 
 /* The search for a size that fits. RULER searches from `step` on; if nothing fits, sizes from `least` are tried. */
 typedef struct ch_ruler_fit {
   ch_ruler_maker make;
   int64_t sample;          /* first size, from which tokens per part are estimated */
-  int64_t step, least;     /* smallest sizes: of RULER's search, and of any item */
-  int64_t length, written; /* tokens of an item with its answer, and of the answer */
-  int64_t extra;           /* tokens before every item that a search leaves out */
-  bool halves; /* true if the search ends at twice the estimate, rounded first; else at three times */
+  int64_t step, least;     /* smallest size of RULER's search, and smallest size of any item */
+  int64_t length, written; /* maximum tokens of an item with its answer, and maximum tokens of the answer */
+  int64_t extra;           /* tokens of the example that precedes every item, which the search leaves out */
+  /* true if the search ends at twice the estimate, rounded first; false: at three times the estimate */
+  bool halves;
 } ch_ruler_fit;
 
-/* Read word lists, and the request's text: as words for needles, as documents with questions, and as it is. */
+/* The next four functions read the word lists, and the request's text as words, as documents with questions, and
+ * unchanged. */
 ch_status ch_ruler_read_words(ch_ruler_writer *making, ch_error *error);
 ch_status ch_ruler_read_haystack(ch_ruler_writer *making, ch_error *error);
 ch_status ch_ruler_read_documents(ch_ruler_writer *making, ch_error *error);
@@ -98,7 +101,7 @@ void ch_ruler_sort_unique(ch_ruler_texts *texts);
 ch_status ch_ruler_add_question(ch_ruler_writer *making, const ch_ruler_question *question, ch_error *error);
 /* Counts the tokens of a text as RULER does, without the tokens that the tokenizer puts around it. Reports progress. */
 ch_status ch_ruler_tokens(ch_ruler_writer *making, const char *text, int64_t *tokens, ch_error *error);
-/* Appends a finished item to the list as a JSON object. tokens: those of its input. */
+/* Appends a finished item to the list as a JSON object. tokens: number of tokens of its input. */
 ch_status ch_ruler_put(ch_ruler_writer *making, json_t *list, ch_ruler_item *made, int64_t tokens,
                        ch_error *error);
 /* Returns the places 0 ... count - 1 in the order of Random(seed).shuffle; release with free. NULL when out of

@@ -1,4 +1,4 @@
-/* Variable tracking: chains of assignments between lines of noise, after a solved example. */
+/* Writes items of CH_RULER_TRACKING: chains of assignments between lines of noise, after a solved example. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,8 +33,8 @@ static void draw_chains(ch_ruler_writer *m, bool example, chains *c) {
                (long long)ch_numpy_randint(&m->numbers, 10000, 99999));
 }
 
-/* Sets *lines [*count] (malloc'd) to the line at each place: -1 is noise, else the index of an assignment in all
- * chains. */
+/* Sets *lines [*count] (malloc'd) to the content of each line: -1 for noise, else the index of an assignment in
+ * chains.names. */
 static ch_status place_lines(ch_ruler_writer *m, const chains *c, int64_t size, int **lines, int64_t *count,
                              ch_error *error) {
   int64_t most = size + (int64_t)m->ruler->num_chains * c->length;
@@ -45,7 +45,7 @@ static ch_status place_lines(ch_ruler_writer *m, const chains *c, int64_t size, 
   for (int64_t i = 0; status == CH_OK && i < size; i++) (*lines)[i] = -1;
   for (int chain = 0; status == CH_OK && chain < m->ruler->num_chains; chain++) {
     if (!ch_python_sample(&m->random, *count, c->length, places)) status = ch_no_memory(error);
-    /* Sorted, because the assignments of a chain follow one another. */
+    /* The places are sorted because the assignments of a chain follow one another. */
     for (int i = 1; status == CH_OK && i < c->length; i++)
       for (int k = i; k > 0 && places[k - 1] > places[k]; k--) {
         int64_t kept = places[k];

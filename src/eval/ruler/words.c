@@ -1,4 +1,5 @@
-/* Tasks about words that occur more often than others: in a numbered list, and in a text of generated words. */
+/* Writes items about words that occur more often than others: in a numbered list (CH_RULER_COMMON), and in a text of
+ * generated words (CH_RULER_FREQUENT). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +12,7 @@ static const char common_question[] =
     "Below is a numbered list of words. In these words, some appear more often than "
     "others. Memorize the ones that appear most often.\n";
 
-/* Writes the word at a place among all words or, if there are too few, among all pairs of adjective and
- * noun. */
+/* Writes word `place` of all words or, if `pairs` is true, of all pairs of adjective and noun. */
 static void put_word(const ch_ruler_writer *m, bool pairs, int64_t place, ch_text *text) {
   if (pairs)
     ch_text_printf(text, "%s-%s", m->adjectives.data[place / m->nouns.count],
@@ -21,8 +21,9 @@ static void put_word(const ch_ruler_writer *m, bool pairs, int64_t place, ch_tex
     ch_text_puts(text, m->words.data[place]);
 }
 
-/* Writes a list of `count` different words with its question. The first ones occur `often` times, the others
- * `seldom` times. *answer becomes the offset of the answer; the numbered answer follows if `solved`. */
+/* Writes a list of `count` different words with its question. The first num_cw occur `often` times, the others
+ * `seldom` times. *answer becomes the offset of the answer. If `solved` is true, the numbered answer follows; otherwise
+ * `outputs` receives its words. */
 static ch_status put_list(ch_ruler_writer *m, int64_t count, int often, int seldom, bool solved,
                           ch_text *text, size_t *answer, json_t *outputs, ch_error *error) {
   int64_t common = m->ruler->num_cw, total = common * often + (count - common) * seldom;
@@ -155,7 +156,8 @@ static ch_status put_coded(ch_ruler_writer *m, const vocabulary *v, int64_t coun
 }
 
 /* Generates an item of *count words, or of as many as fit if *count is 0. Words are removed in steps until the item
- * fits; *count receives their number. */
+ * fits; *count receives their number. *stands_out becomes true if the item fits and the three answers are more frequent
+ * than all other words. */
 static ch_status make_coded(ch_ruler_writer *m, int64_t room, int64_t *count, ch_ruler_item *made,
                             int64_t *tokens, bool *stands_out, ch_error *error) {
   vocabulary v;

@@ -1,5 +1,5 @@
-/* The letter of a choice that a written answer names. It is searched in three ways, one after another: by the pattern
- * of the step, by the words of the choices, and as a letter after a colon. */
+/* Finds the letter of the choice that a written answer names. It tries three ways in turn: the pattern of the step, the
+ * words of the choices, and a letter after a colon. */
 #include "eval/tasks/answer_choice.h"
 
 #include <string.h>
@@ -62,7 +62,7 @@ static json_t *without_punctuation(const json_t *text) {
   return result;
 }
 
-/* Returns a text as it is compared: a new one, or NULL with *error filled. */
+/* Returns a new text without the parts that comparisons ignore, or NULL with *error filled. */
 static json_t *comparable(const ch_filter_step *step, ch_template_scope *scope, const json_t *text,
                           ch_error *error) {
   json_t *rest = json_incref((json_t *)(uintptr_t)text), *next;
@@ -94,7 +94,7 @@ static void put_escaped(ch_text *pattern, const char *text) {
   }
 }
 
-/* Returns the choices as they are compared: a new list, or NULL with *error filled. */
+/* Returns a new list of the choices in the form of comparable(), or NULL with *error filled. */
 static json_t *words_of(const ch_filter_step *step, ch_template_scope *scope, const json_t *choices,
                         ch_error *error) {
   json_t *words = json_array();

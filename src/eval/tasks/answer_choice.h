@@ -6,7 +6,8 @@
 
 /* Checks that a field is a list of texts that letters can label. */
 ch_status ch_answer_check_choices(const json_t *choices, ch_error *error);
-/* Applies the step to a text. Returns a new one, or NULL with *error filled. `choices` has been checked. */
+/* Applies the step to a text. Returns a new text, or NULL with *error filled. `choices` must have passed
+ * ch_answer_check_choices. */
 json_t *ch_answer_choose(const ch_filter_step *step, ch_template_scope *scope, const json_t *text,
                          const json_t *choices, ch_error *error);
 

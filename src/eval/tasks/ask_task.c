@@ -137,7 +137,7 @@ static ch_status score_task(ch_task_evaluation *e, const ch_model *model, const 
 }
 
 /* Finds the source of solved examples: a file, the description, or the items themselves. `own` receives
- * examples that are read for it. */
+ * examples that have to be read. */
 static ch_status find_examples(ch_task_evaluation *e, const ch_evaluate_settings *settings,
                                ch_fewshot *fewshot, ch_items *own, ch_error *error) {
   const ch_task *task = e->task;

@@ -15,10 +15,10 @@ typedef struct ch_task_figure {
 
 /* The result of one item. */
 typedef struct ch_task_outcome {
-  /* 0 or 1; `acc` is the probability on the true choices if the question has `truths`, and the first filter's score
-   * for CH_TASK_GENERATE */
+  /* accuracies, 0 or 1; `acc` is the share of probability on the true choices if the question has `truths`, and the
+   * first filter's score for CH_TASK_GENERATE */
   double acc, acc_norm;
-  int choice, norm_choice; /* likeliest choice; likeliest per character */
+  int choice, norm_choice; /* indices of the likeliest choice and of the likeliest per character */
   double nll;              /* -log p of the target, or of a whole text */
   char *answer;            /* CH_TASK_GENERATE: text that the model wrote */
 } ch_task_outcome;

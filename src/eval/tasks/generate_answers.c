@@ -30,13 +30,13 @@ typedef struct answer_writer {
   const ch_evaluate_settings *settings;
   const char **stops; /* [stop_count]: the task's stop strings, then the end token's text */
   int stop_count;
-  size_t longest_stop;
+  size_t longest_stop; /* bytes of the longest stop string */
   int32_t ends[CH_MAX_END_TOKENS];
   int end_count;
   answer *answers; /* [items] */
   ch_batch_text *asked;
   ch_generation_text *texts;
-  int64_t done, total, reading; /* tokens of finished parts, of all, and read of the current prompt */
+  int64_t done, total, reading; /* tokens done; tokens in total; tokens read of the current prompt */
   bool stopped;                 /* true if progress returned false or another rank failed */
   ch_shared_work shared;        /* division of items over ranks */
   int64_t own;                  /* items of this rank: the length of `texts` */

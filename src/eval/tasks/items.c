@@ -1,6 +1,7 @@
-/* Files and directories of items: recognises the form of a file, and reads labels from a separate file. */
+/* Reads files and directories of items, recognises the form of a file, and reads labels from a separate file. */
 #include "eval/tasks/items.h"
 
+#include <errno.h>
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,7 @@ static ch_status join_labels(ch_items *items, int64_t first, const char *path, c
   return CH_OK;
 }
 
-/* Gives items without a label the one in the labels' file next to theirs, if that exists. */
+/* Adds labels from the labels' file next to a file of items, if it exists and the first item has no label. */
 static ch_status add_labels(ch_items *items, int64_t first, const char *path, const char *ending,
                             ch_error *error) {
   if (!ending || first == items->count || json_object_get(items->data[first].fields, "label")) return CH_OK;
@@ -133,7 +134,8 @@ static ch_status read_directory(const char *path, const ch_item_forms *forms, in
                                 ch_error *error) {
   struct dirent **names;
   int count = scandir(path, &names, visible, compare_entry_names);
-  if (count < 0) return ch_fail(error, CH_ERROR_IO, "cannot read the directory %s", path);
+  if (count < 0)
+    return ch_fail(error, CH_ERROR_IO, "cannot read the directory %s: %s", path, strerror(errno));
   ch_status status = CH_OK;
   for (int i = 0; i < count; i++) {
     char *file = ch_path_join(path, names[i]->d_name);

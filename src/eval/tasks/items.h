@@ -8,7 +8,7 @@
 
 /* The task's description of files whose fields have no names. */
 typedef struct ch_item_forms {
-  /* plain text with one field per line, item after item: names of the fields; a name that occurs more than once
+  /* names of the fields of plain text with one field per line, item after item; a name that occurs more than once
      becomes a list. NULL: none */
   const json_t *lines;
   const json_t *columns; /* names of a CSV file's columns if its first row is an item; NULL: none */
@@ -32,8 +32,8 @@ typedef struct ch_items {
 } ch_items;
 
 /* Reads a file, or all files of a directory in the order of their names: JSON lines, a JSON list, CSV or TSV with a row
-   of names, or a form of `forms`; gzip and bzip2 are unpacked. most: the first items to read; 0: all. Another form is
-   an error with its line. */
+   of names, or a form of `forms`; gzip and bzip2 are unpacked. most: maximum number of items; 0: all. Another form
+   is CH_ERROR_FORMAT. */
 ch_status ch_items_read(const char *path, const ch_item_forms *forms, int64_t most, ch_items *items,
                         ch_error *error);
 /* Reads items from a list of objects, which messages call `name`. The list remains the caller's. */

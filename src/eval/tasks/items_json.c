@@ -1,4 +1,4 @@
-/* Items as JSON: objects one after another (such as JSON lines), or one list of objects. */
+/* Reads items from JSON: objects one after another (such as JSON lines), or one list of objects. */
 #include <string.h>
 
 #include "base/json.h"

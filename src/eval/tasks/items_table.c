@@ -1,4 +1,4 @@
-/* Items as rows of CSV or TSV, and as lines of plain text. */
+/* Reads items from rows of CSV or TSV, and from lines or pages of plain text. */
 #include <string.h>
 
 #include "base/text.h"
@@ -106,7 +106,8 @@ static bool is_blank(const json_t *cells) {
   return json_array_size(cells) == 1 && json_string_length(json_array_get(cells, 0)) == 0;
 }
 
-/* Returns true if the first row holds names: all those of the description, if it lists any. */
+/* Returns true if the first row holds names, not an item. A row with as many cells as `columns` holds names only if it
+ * contains all of `columns`. */
 static bool are_names(const json_t *cells, const json_t *columns) {
   if (!columns || json_array_size(cells) != json_array_size(columns)) return true;
   for (size_t i = 0; i < json_array_size(columns); i++) {
@@ -235,7 +236,8 @@ static ch_status add_page(ch_item_reader *r, const char *from, const char *to, i
   return ch_items_add(r, fields, line, error);
 }
 
-/* Reads pages. A page is the text between two titles, without the newline before the next title. */
+/* Reads pages. A page begins at its title, or at the beginning of the text, and ends before the newline in front of the
+ * next title. */
 ch_status ch_items_read_pages(ch_item_reader *r, ch_error *error) {
   size_t at = 0, length;
   const char *line, *from = r->text;

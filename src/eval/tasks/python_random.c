@@ -59,7 +59,7 @@ int64_t ch_python_below(ch_python_random *r, int64_t bound) {
   }
 }
 
-/* Draws few places of many. A place that was drawn before is replaced by another draw. */
+/* Draws `count` different places of a population that is much larger. A place that was drawn before is drawn again. */
 static bool sample_few(ch_python_random *r, int64_t population, int64_t count, int64_t *chosen) {
   unsigned char *drawn = calloc((size_t)population / 8 + 1, 1);
   if (!drawn) return false;

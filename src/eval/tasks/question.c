@@ -137,7 +137,7 @@ static ch_status fill_choices(question_writer *m, const ch_task_form *form, cons
   return status;
 }
 
-/* Reads the index of the right choice, which is a number or a written choice. */
+/* Reads the index of the right choice, which is an integer, a boolean or a string of digits. */
 static ch_status fill_gold(question_writer *m, const ch_template *template, int count, int *gold,
                            ch_error *error) {
   json_t *value;
@@ -319,7 +319,8 @@ static const char *before_prefix(const question_writer *m, const ch_question *q)
   return touch(q->requests->context, q->prefix) ? m->task->target_delimiter : "";
 }
 
-/* Returns an example of a text to write with its answer, which may begin with a given prefix. */
+/* Returns the example of a CH_TASK_GENERATE question: its context, the prefix of the answer if there is one, and the
+ * answer. */
 static char *written_example(question_writer *m, const ch_question *q) {
   const ch_question_request *r = q->requests;
   bool answered = *r->continuation != 0, prefixed = *q->prefix != 0;
@@ -350,7 +351,7 @@ static ch_status example_of(question_writer *m, int64_t index, const char **text
   return CH_OK;
 }
 
-/* Returns true if two items have the same fields; their position in a file does not count. */
+/* Returns true if two items have the same fields. Their positions in the file may differ. */
 static bool same_item(const json_t *a, const json_t *b) {
   return a == b || json_equal(a, b);
 }
@@ -408,8 +409,8 @@ static ch_status draw_others(question_writer *m, const json_t *fields, int64_t *
   return status;
 }
 
-/* Draws examples as the harness does. If the item itself may come up, one more is drawn. If several copies of
- * it come up, it draws again without them. */
+/* Draws examples as the harness does. If the item itself may be drawn, one more example is drawn. If several
+ * copies of the item are drawn, draw_others draws again without them. */
 static ch_status choose_random(question_writer *m, const json_t *fields, int64_t *chosen, ch_error *error) {
   const ch_items *pool = m->fewshot->pool;
   bool extra = m->task->fewshot_extra || m->fewshot->own;

@@ -37,8 +37,8 @@ static ch_status add_window(ch_token_windows *windows, ch_token_window window, c
   return CH_OK;
 }
 
-/* Encodes a text with the tokens that the tokenizer puts before it by default, unless it already begins with the
- * prefix. */
+/* Encodes a text with the tokens that the tokenizer puts around a text by default, or without them if the text already
+ * begins with the prefix. */
 static ch_status encode(const ch_request_rules *rules, ch_encoder *encoder, const char *text, size_t size,
                         ch_ids *ids, ch_error *error) {
   size_t length = 0;
@@ -66,7 +66,7 @@ static size_t stripped_size(const char *text) {
 static ch_status cut(const ch_request_rules *rules, size_t from, size_t context, ch_ids *ids,
                      ch_token_windows *windows, ch_error *error) {
   if (ids->size == from + 1)
-    CH_TRY(ch_ids_put(ids, rules->prefix, error)); /* nothing is predicted from nothing */
+    CH_TRY(ch_ids_put(ids, rules->prefix, error)); /* a predicted token needs an input before it */
   int64_t length = (int64_t)(ids->size - from), predicted = length - (int64_t)context;
   bool empty = predicted < 1;
   if (empty) predicted = 1; /* the window needs a prediction; its result is not used */
@@ -123,7 +123,7 @@ ch_status ch_request_encode_prompt(const ch_request_rules *rules, ch_encoder *en
   bool begins = bos && length > 0 && strncmp(context, bos, length) == 0;
   CH_TRY(ch_encoder_encode(encoder, context, strlen(context),
                            CH_TEXT_SPECIAL | (begins ? CH_TEXT_BARE : CH_TEXT_WHOLE), ids, error));
-  if (ids->size == from) CH_TRY(ch_ids_put(ids, rules->prefix, error)); /* nothing follows from nothing */
+  if (ids->size == from) CH_TRY(ch_ids_put(ids, rules->prefix, error)); /* an answer needs an input */
   int64_t count = (int64_t)(ids->size - from), room = rules->max_length - written;
   int64_t kept = count < room ? count : room;
   return add_window(

@@ -12,7 +12,7 @@ typedef struct ch_request_rules {
   int64_t max_length; /* inputs that the model sees at once; longer texts lose their beginning */
 } ch_request_rules;
 
-/* Fills the rules for a model. window: the inputs it sees at once, 0 = its context. */
+/* Fills in the rules for a model. window: number of inputs that the model sees at once; 0: its context. */
 ch_status ch_request_rules_of(const ch_config *config, const ch_tokenizer *tokenizer, int64_t window,
                               ch_request_rules *rules, ch_error *error);
 

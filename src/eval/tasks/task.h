@@ -48,7 +48,7 @@ typedef struct ch_task {
   bool acc, acc_norm, perplexity; /* metrics that are reported */
   bool no_fewshot;                /* true if the prompt contains its own examples */
   bool fewshot_first;    /* true if the pool's first examples are used; else they are drawn for every item */
-  bool fewshot_extra;    /* true if one more example is drawn, because the item itself may be among them */
+  bool fewshot_extra;    /* true if one more example is drawn, because the item itself may be drawn */
   int examples;          /* default number of solved examples before each question */
   const json_t *samples; /* default source of solved examples; NULL: the items */
   ch_answer_rules answers; /* CH_TASK_GENERATE: rules for the end and the score of an answer */
@@ -63,7 +63,7 @@ void ch_task_free(ch_task *task);
 
 /* Returns true for all tasks of RULER together: "ruler", or with a length "ruler@4k". */
 bool ch_task_is_ruler_suite(const char *name);
-/* Returns the end of a name without a length: the @ of "ruler:vt@4k", else the terminating NUL. */
+/* Returns the position at which a task's name ends: the @ before a length ("ruler:vt@4k"), else the terminating NUL. */
 const char *ch_task_name_end(const char *name);
 
 #endif

@@ -15,12 +15,12 @@ typedef struct ch_task_reader {
 void *ch_task_wrong(ch_task_reader *reading, const char *key, const char *what);
 /* Fails for a key that is not in `known` [NULL-terminated]; the message suggests the nearest. */
 void ch_task_check_keys(ch_task_reader *reading, const json_t *object, const char *const *known);
-/* Reads a text; `otherwise` if the key is missing. With NULL the key is required. */
+/* Reads a text. Returns `otherwise` if the key is missing; if `otherwise` is NULL, the key is required. */
 const char *ch_task_text(ch_task_reader *reading, const json_t *object, const char *key,
                          const char *otherwise);
-/* Reads a list of texts. Returns NULL if the key is missing, an error if it is needed. */
+/* Reads a list of texts. A missing key gives NULL, and an error if `needed` is true. */
 const json_t *ch_task_names(ch_task_reader *reading, const json_t *object, const char *key, bool needed);
-/* Reads a whole number from `least` to `most`. */
+/* Reads a whole number from `least` to `most`. Returns `otherwise` if the key is missing. */
 int64_t ch_task_count(ch_task_reader *reading, const json_t *object, const char *key, int64_t otherwise,
                       int64_t least, int64_t most);
 bool ch_task_flag(ch_task_reader *reading, const json_t *object, const char *key);

@@ -1,10 +1,10 @@
-/* The object "ruler" of a task's description, with RULER's own arguments under their names, and the names of its
- * tasks. */
+/* Reads the object "ruler" of a task's description, which holds RULER's own arguments under their names, and parses the
+ * names of RULER's tasks. */
 #include <string.h>
 
 #include "eval/tasks/task_reading.h"
 
-/* Reads one of some names [NULL-terminated]; the first if the key is missing. */
+/* Reads a name and returns its index in `names` [NULL-terminated]; 0 if the key is missing. */
 static int one_of(ch_task_reader *r, const json_t *object, const char *key, const char *const *names,
                   const char *what) {
   const char *name = ch_task_text(r, object, key, names[0]);

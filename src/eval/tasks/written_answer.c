@@ -117,8 +117,8 @@ static void take_away(json_t **text, int (*out)(int)) {
   *text = rest;
 }
 
-/* Test for Python's string.punctuation and string.digits, which are ASCII. ctype.h has these sets only in the "C"
- * locale, and a program may have set another. */
+/* These functions test for Python's string.punctuation and string.digits, which are ASCII. ctype.h has these sets only
+ * in the "C" locale, and a program may have set another. */
 static int is_punctuation(int c) {
   return c > ' ' && c < 127 && !(c >= '0' && c <= '9') && !(c >= 'A' && c <= 'Z') && !(c >= 'a' && c <= 'z');
 }
@@ -127,7 +127,7 @@ static int is_digit(int c) {
   return c >= '0' && c <= '9';
 }
 
-/* Returns a text as it is compared; NULL with *error filled. Steals the text. */
+/* Returns the text without the parts that comparisons ignore, or NULL after a failure. Steals the text. */
 static json_t *comparable(const ch_answer_rules *rules, ch_template_scope *scope, json_t *text,
                           ch_error *error) {
   for (size_t i = 0; text && i < json_array_size(rules->ignored); i++) {

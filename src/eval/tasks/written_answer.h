@@ -17,7 +17,7 @@ enum {
 };
 
 typedef enum ch_filter_kind {
-  CH_FILTER_FIRST, /* the first of several answers; here there is one, so nothing changes */
+  CH_FILTER_FIRST, /* the first answer; nothing changes, because every question has one answer */
   CH_FILTER_REGEX, /* the match of a pattern */
   CH_FILTER_CHOICE, /* the match of a pattern; without a match, the letter of the choice that the answer names */
   CH_FILTER_MAP,

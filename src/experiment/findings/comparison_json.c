@@ -30,7 +30,7 @@ CH_FIGURE_OF_RUN(second_spread, run->decode_spread)
 static const struct {
   const char *text, *images; /* keys in comparisons on text and on images; NULL: the figure is left out */
   ch_model_result_value *value;
-  ch_model_result_value *measured; /* spread of a speed's measurements; NULL: the figure is no speed */
+  ch_model_result_value *measured; /* spread of a speed's measurements; NULL: the figure is not a speed */
 } columns[] = {
     {"validation_loss", "validation_loss", loss, NULL},
     {"perplexity", NULL, perplexity, NULL},
@@ -41,7 +41,8 @@ static const struct {
     {"loss_spikes", "loss_spikes", spikes, NULL},
 };
 
-/* Returns false for the spikes of a group with runs of earlier versions, which did not count them. */
+/* Returns false if the value is the number of spikes and a run of the group is from an earlier version, which did not
+ * count them. */
 static bool is_known(const ch_group *group, ch_model_result_value *value) {
   for (int i = 0; value == spikes && i < group->count; i++)
     if (group->runs[i]->loss_spikes < 0) return false;
@@ -81,7 +82,7 @@ static json_t *group_to_json(const ch_group *group) {
   return object;
 }
 
-/* Returns a list with one object per name. */
+/* Returns a list with one object per group. */
 static json_t *summary_to_json(const ch_summary *summary, const ch_comparison_training *training) {
   json_t *list = json_array();
   for (int i = 0; i < summary->count; i++) {

@@ -1,5 +1,5 @@
-/* Writes results as JSON and reads them back. Each key of a model is a row of one table, so that writing and reading
- * cannot differ. */
+/* Writes results as JSON and reads them back. Each scalar of a model is a row of one table, so that writing and
+ * reading cannot differ. */
 #include "experiment/findings/comparison_results.h"
 
 #include <math.h>
@@ -40,8 +40,8 @@ bool ch_model_result_depends_on_depth(const ch_model_result *model) {
 
 typedef enum row_type { ROW_TEXT, ROW_WHOLE, ROW_NUMBER, ROW_SEED, ROW_FLAG } row_type;
 
-/* Kinds of rows: for models of text, of images, or both. ROW_LATER: files of earlier versions lack the key, and its
-   value is then 0. */
+/* Kinds of rows: for models of text, of images, or both. ROW_LATER: files of earlier versions lack the key; its value
+   is then 0, or -1 for loss_spikes. */
 enum { ROW_BOTH = 0, ROW_OF_TEXT = 1, ROW_OF_IMAGES = 2, ROW_LATER = 4 };
 
 static const struct {

@@ -22,7 +22,7 @@ typedef struct ch_comparison_training {
   uint64_t seed; /* seed of the first run */
   int64_t seeds;
   bool flip;    /* true if images are mirrored at random */
-  int64_t crop; /* pixels by which images are shifted at most */
+  int64_t crop; /* maximum number of pixels by which images are shifted */
 } ch_comparison_training;
 
 typedef struct ch_ladder ch_ladder;
@@ -37,12 +37,13 @@ struct ch_comparison {
   const char *device; /* the user's name of PyTorch's device; NULL: its first accelerator, else the CPU */
   /* share of the best loss (on images, difference of accuracy) within which the smallest cache is chosen */
   double tolerance;
-  double cache_budget;     /* bytes of cache per token that the choice may have; 0: any number */
+  double cache_budget;     /* maximum bytes of cache per token of the choice; 0: no limit */
   ch_match match;          /* quantity that is equal in all models */
   int64_t cache_per_token; /* with CH_MATCH_CACHE: largest number of cache elements per token */
   double budget_seconds;   /* with CH_MATCH_TIME: training time of each run */
-  bool until_decided;      /* seeds are added until there is a verdict, and intervals allow for all looks */
-  bool open;               /* seeds may still be added */
+  /* true if seeds are added until there is a verdict; intervals then allow for all looks */
+  bool until_decided;
+  bool open;               /* true while seeds may still be added */
   int planned;             /* number of planned runs; more than `count` if some are not finished */
   ch_model_result *models; /* [count] results of the finished runs */
   int count;
@@ -69,18 +70,18 @@ bool ch_trained_on_copy(const ch_trained_on *from, ch_arena *arena, ch_trained_o
 bool ch_trained_on_put(const ch_trained_on *on, json_t *object);
 bool ch_trained_on_take(const json_t *object, ch_arena *arena, ch_trained_on *on);
 
-/* Returns a list of [tokens, loss], with null for a loss that is not finite. The caller's (json_decref); NULL when out
- * of memory. */
+/* Returns a list of [tokens, loss], with null for a loss that is not finite; NULL when out of memory. The caller
+ * releases it with json_decref. */
 json_t *ch_curve_to_json(const ch_curve_point *points, int64_t count);
 
-/* Converts a result to JSON. The caller's (json_decref); NULL when out of memory. */
+/* Returns a result as JSON, or NULL when out of memory. The caller releases it with json_decref. */
 json_t *ch_model_result_to_json(const ch_model_result *model);
 /* Reads a result that ch_model_result_to_json wrote; `where` names the file in messages. Strings and arrays go into
  * `arena`. Errors: CH_ERROR_FORMAT with the key that is missing or wrong. */
 ch_status ch_model_result_from_json(const json_t *object, const char *where, ch_arena *arena,
                                     ch_model_result *model, ch_error *error);
 
-/* Digits of written numbers: for readers, and to restore the same bits. */
+/* Significant digits of written numbers: enough for readers, and enough to restore the same bits. */
 enum { CH_DIGITS_SHOWN = 9, CH_DIGITS_EXACT = 17 };
 
 /* Writes an object as indented JSON to a temporary file, which is then renamed. Releases the object; NULL means out of

@@ -36,7 +36,8 @@ static double amount_of(const json_t *line) {
   return json_number_value(value ? value : json_object_get(line, "images"));
 }
 
-/* Reads the curve of a log. Lines whose loss is not finite, and so no number in JSON, are left out. */
+/* Reads the curve of a log. Lines whose loss is not a number in JSON, because it is not finite, are left
+ * out. */
 static ch_status read_log(char *text, bool validation, ch_arena *arena, ch_loss_curve *curve,
                           ch_error *error) {
   char *rest = text;
@@ -154,8 +155,8 @@ ch_status ch_read_curves(const char *path, bool validation, ch_arena *arena, ch_
 
 /* --- models of several sizes ------------------------------------------------------------------------------------- */
 
-/* Returns the parameters of a run's embeddings: the number that `compare` counted or, without it, the one that follows
-   from the configuration; NaN if both are missing. */
+/* Returns the number of parameters of a run's embeddings: the number that `compare` counted or, without it, the one
+   that follows from the configuration; NaN if both are missing. */
 static double embeddings_of(const json_t *run) {
   const json_t *config = json_object_get(run, "config");
   double counted = ch_json_number_at(run, "parameters_embedding", NAN);

@@ -73,8 +73,8 @@ static bool is_worse(const ch_summary *summary, int group, int other) {
          ch_group_behind(&summary->groups[group], &summary->groups[other]) > 0;
 }
 
-/* Returns true if the rule cannot choose a group within the limits of chance: the group is not within the tolerance,
- * another group that costs no more is better, or another group that costs less is within the tolerance. */
+/* Returns true if the rule cannot choose a group within the limits of chance: the group diverged or is not within the
+ * tolerance, another group that costs no more is better, or another group that costs less is within the tolerance. */
 static bool is_excluded(const ch_summary *summary, int group) {
   const ch_decision *d = &summary->decision;
   double cost = ch_group_cost(&summary->groups[group]);

@@ -18,13 +18,13 @@ typedef struct ch_standing {
   /* Ends of the interval of its distance behind the best, in nats or as a share of images. `high` is INFINITY if the
    * distance is not known. */
   double low, high;
-  bool candidate; /* the rule may choose this group, as far as chance allows */
+  bool candidate; /* true if the rule may choose this group within the limits of chance */
 } ch_standing;
 
 typedef struct ch_decision {
   ch_verdict_kind kind;
   int pick;     /* the chosen group; -1: no model is trained, all diverged, or none fits the budget */
-  double limit; /* the tolerance as a distance behind the best */
+  double limit; /* the tolerance as a distance behind the best, in nats or as a share of images */
   ch_standing *standings; /* [groups] */
   int *choices;           /* [choice_count] groups, the largest cache first; with a budget the pick alone */
   int choice_count;
@@ -44,8 +44,8 @@ double ch_group_behind(const ch_group *group, const ch_group *of);
 ch_status ch_decide(const ch_comparison *comparison, ch_summary *summary, const ch_best *best,
                     ch_error *error);
 
-/* Returns the most that the pick may be behind the best, as a share of the best loss (on images, a difference
- * of accuracy); INFINITY if it is unknown. */
+/* Returns the largest distance that the pick may be behind the best, as a share of the best loss (on images, a
+ * difference of accuracy); INFINITY if it is unknown. */
 double ch_decision_risk(const ch_summary *summary);
 /* Marks in needs [groups] the groups that should get one more seed: those for which a second of training lowers the
  * risk most. While the risk is unknown, these are all that did not diverge. Returns the number of marked groups. */

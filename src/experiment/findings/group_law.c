@@ -37,6 +37,6 @@ double ch_group_more_tokens(const ch_group *group, const ch_comparison_training 
   ch_scaling_law law;
   double tokens = (double)group->runs[0]->tokens_trained;
   if (!(tokens > 0) || !isfinite(gap) || !ch_group_law(group, training, &law)) return -1;
-  double above = ch_predict_loss(&law, tokens) - law.floor.value; /* (D_c / D)^alpha */
+  double above = ch_predict_loss(&law, tokens) - law.floor.value; /* the term (D_c / D)^alpha of the law */
   return above > gap ? pow(1 - gap / above, -1 / law.alpha.value) - 1 : INFINITY;
 }

@@ -1,4 +1,5 @@
-/* Writes the results of a ladder as JSON, and interpolates sizes between its rungs. */
+/* Writes the results of a ladder as JSON, and interpolates sizes between its rungs or extrapolates
+ * them. */
 #include "experiment/findings/ladder_results.h"
 
 #include <math.h>

@@ -13,8 +13,9 @@ typedef struct ch_ladder_mechanism {
   double *losses;     /* mean validation losses over seeds, in nats */
   double *parameters; /* parameters of the models, about the rung's size */
   double *earlier; /* [shares, rungs] mean losses at earlier shares of the tokens; NaN: not evaluated there */
-  double tokens_per_second, spread; /* speed of training at the largest rung, and its spread */
-  double seconds_per_flop;          /* duration of training at the largest rung */
+  /* speed of training at the largest rung, and its spread, in tokens per second */
+  double tokens_per_second, spread;
+  double seconds_per_flop; /* seconds of training per FLOP at the largest rung */
   double target_flops, target_parameters;
   bool diverged; /* true if a run at any rung diverged */
 } ch_ladder_mechanism;
@@ -32,12 +33,12 @@ struct ch_ladder {
 /* Frees the laws; NULL is fine. */
 void ch_ladder_release(const ch_ladder *ladder);
 
-/* Returns the parameters of a model of this mechanism that is trained with so many FLOPs, interpolated between the
- * rungs. */
+/* Returns the number of parameters of a model of this mechanism that is trained with `flops` FLOPs, interpolated
+ * between the rungs and extrapolated beyond them. */
 double ch_ladder_parameters(const ch_ladder *ladder, int mechanism, double flops);
 
-/* Returns {"laws": [...], "multipliers": [...], "ladder": {...}} for results.json. The caller's (json_decref); NULL
- * when out of memory. */
+/* Returns {"laws": [...], "multipliers": [...], "ladder": {...}} for results.json, or NULL when out of
+ * memory. The caller releases it with json_decref. */
 json_t *ch_ladder_to_json(const ch_ladder *ladder);
 
 #endif

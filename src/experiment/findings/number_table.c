@@ -215,7 +215,7 @@ ch_status ch_read_number_table(const char *path, char *text, const ch_wanted_col
   static const char mark[] = "\xef\xbb\xbf";
   if (strncmp(text, mark, 3) == 0) text += 3;
   for (char *c = strchr(text, '\n') ? NULL : text; c && *c; c++)
-    if (*c == '\r') *c = '\n'; /* lines of old Macs */
+    if (*c == '\r') *c = '\n'; /* without LF, each CR ends a line */
   reader t = {.path = path, .want = want, .values = values, .count = count, .error = error};
   const char *first = text + strspn(text, " \t\r\n");
   while (*first == '#') {

@@ -16,13 +16,14 @@ static ch_group *find_group(ch_summary *summary, const char *name) {
   return NULL;
 }
 
-/* Returns true if a run's loss is above 1.05 times that of guessing, the logarithm of the vocabulary, or not finite. */
+/* Returns true if the loss of a run is infinite or, on text, above 1.05 times the loss of guessing, which is the
+ * logarithm of the vocabulary size. */
 static bool has_diverged(const ch_group *group, const ch_comparison_data *data) {
   static const double beyond_guessing = 1.05;
   const double most =
       data->vocab_size > 1 && !data->images ? beyond_guessing * log((double)data->vocab_size) : DBL_MAX;
   for (int i = 0; i < group->count; i++)
-    if (group->runs[i]->validation_loss > most) return true;
+    if (!(group->runs[i]->validation_loss <= most)) return true;
   return false;
 }
 

@@ -7,7 +7,7 @@
 #include "experiment/findings/comparison_results.h"
 #include "laws/statistics.h"
 
-/* The runs of one name, one per seed, in the order of the comparison. */
+/* The runs of one mechanism, one per seed, in the order of the comparison. */
 struct ch_group {
   const char *name;
   const ch_model_result **runs; /* [count] */
@@ -27,8 +27,8 @@ typedef struct ch_difference {
 struct ch_summary {
   ch_group *groups; /* [count] the best first, those that diverged last */
   int count;
-  int compared;      /* number of first groups that did not diverge; if all did, with finite losses */
-  int seeds, fewest; /* largest and smallest number of runs of a group */
+  int compared; /* number of groups that did not diverge; if all did, number of groups with finite losses */
+  int seeds, fewest;          /* largest and smallest number of runs of a group */
   ch_difference *differences; /* [count, count] row minus column */
   double deviation, degrees;  /* standard deviation of a run, and its degrees of freedom; 0 with one seed */
   double error;               /* probability that a statement is wrong */
@@ -38,8 +38,9 @@ struct ch_summary {
 
 /* Returns the validation loss or, on images, the top-1 accuracy. */
 double ch_model_result_quality(const ch_model_result *run);
-/* Groups the comparison's runs by name and decides. Only runs of the first `most_seeds` seeds count; 0: all. The groups
- * point to the comparison's runs. Release with ch_arena_free(&summary->arena), also on failure. */
+/* Groups the comparison's runs by name, computes the statistics and decides. Only runs of the first `most_seeds` seeds
+ * count; 0: all. The groups point to the comparison's runs. Release with ch_arena_free(&summary->arena), also on
+ * failure. */
 ch_status ch_summarise_first(const ch_comparison *comparison, int most_seeds, ch_summary *summary,
                              ch_error *error);
 ch_status ch_summarise(const ch_comparison *comparison, ch_summary *summary, ch_error *error);

@@ -28,7 +28,7 @@ ch_status ch_sweep_judge(ch_sweep *sweep, ch_error *error);
 
 /* Returns true if laws are fitted to the runs: L(D) holds along a run only if its rate stays constant. */
 static inline bool ch_sweep_has_laws(const ch_sweep *sweep) {
-  const char *schedule = sweep->about.training.schedule; /* NULL: results that do not say it */
+  const char *schedule = sweep->about.training.schedule; /* NULL if the results do not name it */
   return !schedule || strcmp(schedule, "constant") == 0;
 }
 

@@ -13,12 +13,12 @@ typedef struct ch_task_accuracy {
   int runs;                  /* number of evaluated runs */
 } ch_task_accuracy;
 
-/* Fills *answer for task `index` of those that any run of the group was evaluated on. Returns false after the
+/* Fills *answer for task `index` of the tasks on which a run of the group was evaluated. Returns false after the
  * last. */
 bool ch_task_accuracy_at(const ch_group *group, int index, ch_task_accuracy *answer);
 /* Fills *answer for the task with this spelling. Returns false if no run of the group was evaluated on it. */
 bool ch_task_accuracy_of(const ch_group *group, const char *task, ch_task_accuracy *answer);
-/* Returns task `index` of those that any group was evaluated on; NULL after the last. */
+/* Returns task `index` of the tasks on which any group was evaluated; NULL after the last. */
 const char *ch_task_accuracy_name(const ch_summary *summary, int index);
 
 #endif

@@ -67,7 +67,7 @@ static void put_share(double percent, ch_text *text) {
 }
 
 /* Writes an interval as "0.2 to 2.7 %" of the best loss or "0 to 1.2 points" of accuracy; one number if both
- * ends print alike; "not known" with one seed. */
+ * ends print alike; "not known" if the noise is unknown. */
 static void put_interval(const ch_summary *summary, const ch_standing *standing, ch_text *text) {
   const char *unit = on_images(&summary->groups[0]) ? "points" : "%";
   double low = shown(summary, standing->low), high = shown(summary, standing->high);
@@ -127,7 +127,7 @@ static void put_take(const ch_summary *summary, const ch_comparison *comparison,
     ch_text_printf(text, "it is the only model%s, with a %s%s of ",
                    summary->count > 1 ? " that did not diverge" : "", summary->seeds > 1 ? "mean " : "",
                    on_images(pick) ? "top-1 accuracy" : "validation loss");
-    /* "3.4012", "61.20 %" */
+    /* Writes "3.4012" or "61.20 %". */
     if (on_images(pick))
       ch_text_printf(text, "%.2f %%", 100 * pick->quality);
     else

@@ -16,9 +16,10 @@ int ch_verdict_names(const ch_summary *summary, const char **names);
 void ch_verdict_sentence(const ch_summary *summary, const ch_comparison *comparison, ch_text *text);
 /* Writes the rule and its tolerance in a sentence. */
 void ch_verdict_rule(const ch_comparison *comparison, ch_text *text);
-/* Writes how the intervals are computed. With one seed it writes nothing. */
+/* Writes how the intervals are computed. It writes nothing if there is one mechanism or the noise is unknown. */
 void ch_verdict_noise(const ch_summary *summary, const ch_comparison *comparison, ch_text *text);
-/* Writes the interval of every model's distance behind the best. With one seed it writes nothing. */
+/* Writes the interval of every mechanism's distance behind the best. It writes nothing if there is one mechanism or the
+ * noise is unknown. */
 void ch_verdict_standings(const ch_summary *summary, ch_text *text);
 /* Writes how many more tokens each choice needs to close the largest gap that it may have, if its curve has a law. */
 void ch_verdict_tokens(const ch_summary *summary, const ch_comparison *comparison, ch_text *text);

@@ -186,7 +186,8 @@ ch_status ch_comparison_warnings(const ch_comparison *comparison, const ch_summa
 
 /* --- sweeps ------------------------------------------------------------------------------------------------------ */
 
-/* Writes a warning if a mechanism's best rate is at an edge of the grid. Returns true if it wrote one. */
+/* Writes a warning if a mechanism's lowest loss is at an edge of the grid, or if its largest stable rate is the largest
+ * of the grid. Returns true if it wrote one. */
 static bool put_edge(const ch_sweep *sweep, const ch_sweep_choice *choice, const char *before,
                      ch_text *text) {
   double least = INFINITY, most = 0;

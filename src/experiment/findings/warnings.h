@@ -33,10 +33,11 @@ ch_status ch_comparison_warnings(const ch_comparison *comparison, const ch_summa
 
 /* Collects warnings about a sweep's mechanisms.
  * - edge_of_grid: the largest stable rate is the largest of the grid, or the lowest loss is at an end of the grid
- * - loose_law: as above, for a run at the chosen rate */
+ * - loose_law: the law of a run at the chosen rate is loose as in ch_comparison_warnings */
 ch_status ch_sweep_warnings(const ch_sweep *sweep, ch_arena *arena, ch_warnings *warnings, ch_error *error);
 
-/* Returns a list of objects with "kind", "names" and "sentence". The caller's (json_decref); NULL: out of memory. */
+/* Returns a list of objects with "kind", "names" and "sentence", or NULL when out of memory. The caller releases it
+ * with json_decref. */
 json_t *ch_warnings_to_json(const ch_warnings *warnings);
 
 #endif

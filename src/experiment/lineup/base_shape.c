@@ -19,8 +19,9 @@ int64_t ch_base_vocabulary(int64_t params, int64_t text_bytes) {
   return size;
 }
 
-/* Returns the number of heads: of 64 columns each in wide models; in others 8 (4 below width 64), or fewer if they do
- * not divide the width evenly. Small models keep several heads so that there is something to share. */
+/* Returns the number of heads. Heads of models wider than 512 have 64 columns. Other models have 8 heads (4 below width
+ * 64), or fewer if the width does not divide into that many heads of an even size. Small models have several heads too,
+ * so that there is something to share. */
 static int64_t usual_heads(int64_t hidden) {
   if (hidden > 512 && hidden % 64 == 0) return hidden / 64;
   for (int64_t heads = hidden < 64 ? 4 : 8; heads > 1; heads /= 2)
@@ -34,8 +35,8 @@ static int64_t next_width(int64_t hidden) {
   return hidden + (hidden < 512 ? 64 : 256);
 }
 
-/* Returns the number of layers of width D that comes nearest to `params`. A block has about 12 D^2 parameters with an
- * FFN of width 8/3 D. */
+/* Returns the number of layers of width D, at least two, that comes nearest to `params`. A block has about 12 D^2
+ * parameters with an FFN of width 8/3 D. */
 static int64_t usual_layers(int64_t params, int64_t vocab, int64_t hidden) {
   double blocks = (double)(params - vocab * hidden) / (12.0 * (double)hidden * (double)hidden);
   return blocks > LEAST_LAYERS ? (int64_t)(blocks + 0.5) : LEAST_LAYERS;
@@ -74,8 +75,8 @@ static int64_t usual_patch(int64_t size) {
   return best;
 }
 
-/* Returns the parameters outside the blocks per element of the width: those of the vocabulary or, for images, of
-   patches, class token, positions and classes. */
+/* Returns the number of parameters outside the blocks per element of the width: those of the vocabulary or, for images,
+   of patches, class token, positions and classes. */
 static int64_t rows_outside(const ch_shape_wishes *wishes) {
   int64_t size = wishes->image.size, patch = wishes->image.patch;
   if (!size) return wishes->vocab;

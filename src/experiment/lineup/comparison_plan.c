@@ -14,7 +14,8 @@
 
 /* --- names ------------------------------------------------------------------------------------------------------ */
 
-/* Replaces all characters except letters, digits and '_' by '-', so that shells need no quoting. */
+/* Replaces all characters except letters, digits and '_' by '-', so that shells need no quoting. A '-' at the start
+ * becomes '_'. */
 static void make_plain(char *name) {
   for (char *c = name; *c; c++)
     if (!isalnum((unsigned char)*c) && *c != '_') *c = '-';

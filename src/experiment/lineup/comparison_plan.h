@@ -12,7 +12,7 @@ enum { CH_COMPARE_USUAL_PARAMS = 1000000 };
 typedef struct ch_planned_model {
   const char *name;      /* the user's spelling in valid UTF-8; names of mechanisms are in lower case */
   const char *directory; /* name of the model's directory in `out`: letters, digits, - and _ */
-  bool from_file;        /* read from a file, not derived from the shared shape */
+  bool from_file;        /* true if the model is read from a file, not derived from the shared shape */
   ch_config given;       /* contents of the file, if `from_file` */
   ch_config config;      /* configuration that is trained */
   int64_t parameters;

@@ -6,8 +6,8 @@
 
 #include "config/config.h"
 
-/* Configures the one mechanism that the lineup names, with the shape of the model at `like`, or with the shape that a
- * comparison would choose if it is NULL. ch_compare_config returns this configuration as JSON. */
+/* Configures the one mechanism that the lineup names, with the shape of the model at `like` or, if `like` is NULL, with
+ * the shape that a comparison would choose. ch_compare_config returns this configuration as JSON. */
 ch_status ch_configure(const ch_compare_lineup *lineup, const char *like, ch_config *config, ch_error *error);
 
 #endif

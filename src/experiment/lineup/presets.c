@@ -141,7 +141,7 @@ EVERY(swa_five_sixths, slide, 6)
 EVERY(swa_all, slide, 0)
 
 /* Replaces attention by Gated DeltaNet in all layers except every `every`-th and the last; if `every` is 0, in all
- * layers. Keys have half the width and values the full width, so that it has as many parameters as multi-head
+ * layers. Keys have half the width and values the full width, so that a layer has as many parameters as multi-head
  * attention. States are about 64 x 128 per head unless `heads` is given. */
 static ch_status make_linear(ch_config *config, int64_t heads, int64_t every, const char *where,
                              ch_error *error) {
@@ -285,7 +285,7 @@ static bool lacks_colon(const char *word, char *meant, size_t size) {
   return true;
 }
 
-/* Fails for a part of a name whose word in front of the colon is no preset. */
+/* Fails for a part of a name whose word before the colon is not a preset. */
 static ch_status unknown(const char *part, const char *word, ch_error *error) {
   enum { MOST = 64 };
   const char *names[MOST + 1] = {0};
@@ -408,7 +408,7 @@ ch_status ch_preset_apply(const char *name, ch_config *config, ch_error *error) 
 
 /* --- sizes by the cache ------------------------------------------------------------------------------------------ */
 
-/* The largest number that is tried after a name, and the most sizes that a message lists. */
+/* The largest number that is tried after a name, and the maximum number of sizes that a message lists. */
 enum { MOST_TRIED = 8192, MOST_NAMED = 8 };
 /* The smallest cache that counts as equal, as a share of the requested one. */
 static const double least_share = 0.75;

@@ -35,17 +35,17 @@ typedef struct ch_shape_wishes {
   int64_t params; /* parameters of a model, embeddings included (see ch_counted_by) */
   ch_match match; /* quantity that is made equal */
   int64_t cache;  /* with CH_MATCH_CACHE: largest number of cache elements per token */
-  int64_t vocab;  /* vocabulary size; not 0 in ch_base_shape */
+  int64_t vocab;  /* vocabulary size; ch_base_shape needs it */
   int64_t layers, hidden, heads;
   int64_t context; /* max_position_embeddings */
   ch_init init;
   ch_parametrization parametrization;
   struct {
     int64_t size, channels, classes, patch;
-  } image; /* size 0: models of text, else `vocab` is ignored; patch 0: the size of patches is chosen */
+  } image; /* size 0: a text model; else an image model without `vocab`. patch 0: the size of patches is chosen */
 } ch_shape_wishes;
 
-/* Returns the usual vocabulary size for a model with so many parameters and so many bytes of text. */
+/* Returns the usual vocabulary size for a model with `params` parameters and a text of `text_bytes` bytes. */
 int64_t ch_base_vocabulary(int64_t params, int64_t text_bytes);
 /* Fills in the shared shape: layers, width, heads and head size by the rule in docs/compare.md, tied embeddings, RoPE,
  * SwiGLU and multi-head attention. The FFN has the customary 8/3 of the width until sizes are matched (match_size.h).

@@ -18,7 +18,8 @@ static const ch_timing thorough = {.least = 32,
                                    .most_seconds = 5},
                        brief = {.least = 12, .most = MOST_TOKENS, .enough_seconds = 0.03, .most_seconds = 1};
 
-/* Returns ids that are spread over the vocabulary, so that embedding rows are not all in the L1 cache. */
+/* Returns the id of arbitrary token i. The ids are spread over the vocabulary, so that embedding rows are not all in
+ * the L1 cache. */
 static int32_t some_token(int64_t i, int64_t vocabulary) {
   return (int32_t)((i * 7919 + 13) % vocabulary);
 }
@@ -47,7 +48,7 @@ static ch_status begin_again(void *context, ch_error *error) {
   return d->count > 1 ? decode_token(d, error) : CH_OK;
 }
 
-/* Returns the usual timing with a stop test, and its seconds scaled by `effort`. */
+/* Returns the usual timing with a stop test, and with its `enough_seconds` scaled by `effort`. */
 static ch_timing asking(const ch_timing *usual, double effort, ch_stop_test stop, void *stop_context) {
   ch_timing timing = *usual;
   timing.enough_seconds *= effort;

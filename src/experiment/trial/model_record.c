@@ -39,7 +39,8 @@ ch_status ch_model_result_fill_curves(const ch_compare_setup *setup, const ch_pr
   return CH_OK;
 }
 
-/* Counts parameters, cache and FLOPs by parts of the model. FLOPs are at the longest context of training. */
+/* Counts parameters, cache and FLOPs by parts of the model. The FLOPs of the parts are at the longest context of
+ * training; model->flops is without context. */
 static ch_status fill_account(const ch_compare_setup *setup, const ch_config *config, ch_model_result *model,
                               ch_error *error) {
   ch_params params = {0};

@@ -8,15 +8,16 @@ const double ch_tune_flat = 0.0025;
 
 /* The ratio of neighbouring rates. */
 static const double ratio = 2;
-/* A run is hopeless if its loss is higher by more than this share, judged from this share of its tokens. The first is
-   large because with a falling rate runs at higher rates catch up at the end. */
+/* A run is hopeless if its loss exceeds that of the best run by more than hopeless_share. It is judged only after
+   judged_from of its tokens. hopeless_share is large because, with a falling rate, runs at higher rates catch up at the
+   end. */
 static const double hopeless_share = 0.08, judged_from = 0.5;
 
 static bool counts(const ch_tried_rate *rate) {
   return !rate->stopped && isfinite(rate->loss);
 }
 
-/* Returns the tried rate with the lowest loss; -1 if no rate was trained to its end. */
+/* Returns the index of the tried rate with the lowest loss; -1 if no rate was trained to its end. */
 static int best_of(const ch_tune *tune) {
   int best = -1;
   for (int i = 0; i < tune->count; i++)
@@ -24,7 +25,8 @@ static int best_of(const ch_tune *tune) {
   return best;
 }
 
-/* Returns the tried rate that is `steps` ratios above (or, if negative, below) another; -1 if there is none. */
+/* Returns the index of the tried rate that is `steps` ratios above (or, if negative, below) another; -1 if there is
+ * none. */
 static int neighbour(const ch_tune *tune, int of, int steps) {
   double rate = tune->tried[of].lr * pow(ratio, steps);
   for (int i = 0; i < tune->count; i++)

@@ -25,8 +25,9 @@ typedef struct ch_scheduler_member {
   ch_transfer in, out;
   report said;
   ch_assignment word;
-  int index;              /* index of the group's piece; -1: none */
-  bool asks, ended, left; /* the group waits for a message; was sent "stop"; has sent its last message */
+  int index; /* index of the group's piece; -1: none */
+  /* true if the group waits for a message; was sent "stop"; has sent its last message */
+  bool asks, ended, left;
 } ch_scheduler_member;
 
 /* The state of another group's first rank. */
@@ -75,7 +76,7 @@ static ch_status check_groups(int count, int64_t each, ch_error *error) {
                  (long long)each, count, count);
 }
 
-/* Allocates the state of rank 0, or of the first rank of another group. */
+/* Allocates the state of rank 0, or the state of another rank. */
 static ch_status make_places(ch_scheduler *scheduler, int each, ch_error *error) {
   bool leads = ch_scheduler_leads(scheduler);
   if (leads) scheduler->members = calloc((size_t)scheduler->groups, sizeof *scheduler->members);

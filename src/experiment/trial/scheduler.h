@@ -21,7 +21,7 @@ typedef struct ch_assignment {
 /* The outcome of a piece of work. */
 typedef struct ch_outcome {
   ch_status status;
-  bool done, told; /* the piece has ended; `made` was called */
+  bool done, told; /* true if the piece has ended; true if ch_scheduler_settle has handled it */
   bool began;      /* true if a step was trained */
   ch_error error;  /* valid if `status` is not CH_OK */
 } ch_outcome;
@@ -45,8 +45,8 @@ typedef struct ch_scheduler {
   ch_rank_group *all; /* all ranks of the job; NULL: one process */
   ch_rank_group *own; /* ranks of this group, which train one run together; NULL: this process alone */
   int groups;         /* number of groups */
-  bool began;         /* rank 0: true after it has started to receive messages */
-  bool stopped;       /* true if all runs end, each with a checkpoint */
+  bool began;         /* rank 0: true once it listens to the other groups */
+  bool stopped;       /* true once all runs must save a checkpoint and end */
   ch_stop_test stop;
   void *stop_context;
   struct ch_scheduler_member *members; /* rank 0: [groups] state of each group; NULL on other ranks */

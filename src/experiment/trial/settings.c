@@ -1,5 +1,5 @@
-/* Checks, completes and saves the settings of a comparison or sweep. Each is one row of a table. A continued experiment
- * must have the settings with which it was started, except those that the table marks as free. */
+/* Checks, completes and saves the settings of a comparison or sweep. Most settings are rows of one table. A continued
+ * experiment must have the settings with which it was started, except those that the table marks as free. */
 #include "experiment/trial/settings.h"
 
 #include <stddef.h>
@@ -29,7 +29,7 @@ static const char grown_key[] = "grown_from", timed_key[] = "timed";
 
 typedef enum setting_type { SETTING_COUNT, SETTING_NUMBER, SETTING_SEED, SETTING_NAME } setting_type;
 
-/* The experiments in which a setting counts. */
+/* The experiments that use a setting. */
 enum { COUNTS_EVERYWHERE, COUNTS_FOR_IMAGES, COUNTS_IN_COMPARISONS, COUNTS_IN_SWEEPS };
 
 typedef struct setting {
@@ -38,7 +38,7 @@ typedef struct setting {
   size_t offset;      /* offset in ch_compare_settings */
   double least, most; /* bounds of a count or number; most < least: no upper bound */
   int counts;
-  bool free; /* not saved, so it may change when a comparison is continued */
+  bool free; /* true if the setting is not saved, so that it may change when a comparison is continued */
   /* [name_count] names of an enumeration's values; NULL for values that are refused */
   const char *const *names;
   int name_count;
@@ -69,9 +69,9 @@ enum {
   NONE = -2 /* upper bound of settings that have none */
 };
 
-/* All settings, in the order in which they are saved. A new setting is a member of ch_compare_settings and a row here;
- * the program has a row of options that names the member (cli/comparison_options.h, cli/cmd_compare.c). A setting that
- * an old file lacks counts as the default. */
+/* The settings that are numbers or names, in the order in which they are saved. A new setting is a member of
+ * ch_compare_settings and a row here; the program has a row of options that names the member (cli/comparison_options.h,
+ * cli/cmd_compare.c). A setting that an old file lacks counts as the default. */
 static const setting settings_table[] = {
     {COUNT("epochs", vision.epochs, 1, 100000), .counts = COUNTS_FOR_IMAGES},
     {COUNT("patch", vision.patch, 0, 4096), .counts = COUNTS_FOR_IMAGES},
@@ -459,7 +459,7 @@ static bool is_default(const ch_compare_settings *settings, const char *key, con
   if (!row) return false;
   ch_compare_settings usual = ch_compare_usual;
   usual.vision.images = settings->vision.images;
-  usual.lineup.parametrization = CH_PARAMETRIZATION_STANDARD; /* the only one of earlier versions */
+  usual.lineup.parametrization = CH_PARAMETRIZATION_STANDARD; /* earlier versions had only this one */
   complete(&usual);
   json_t *of_usual = setting_json(row, &usual);
   bool same = json_equal(of_usual, value);

@@ -1,5 +1,6 @@
 /* The settings of a comparison or sweep: their ranges, their defaults, and the file in the output directory that stores
- * them (compare.json, sweep.json). Only with equal settings is an experiment continued. */
+ * them (compare.json, sweep.json). An experiment is continued only with these settings, apart from those that may
+ * change. */
 #ifndef CH_EXPERIMENT_TRIAL_SETTINGS_H
 #define CH_EXPERIMENT_TRIAL_SETTINGS_H
 

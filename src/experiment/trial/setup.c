@@ -24,15 +24,16 @@
 #include "train/schedule.h"
 
 enum {
-  LEAST_EVALUATED = 32768,  /* tokens that an evaluation may read in any case */
-  BUDGET_TO_EVALUATED = 30, /* ratio of the trained tokens to the most tokens of an evaluation */
+  LEAST_EVALUATED = 32768,  /* smallest limit of the number of tokens of an evaluation */
+  BUDGET_TO_EVALUATED = 30, /* ratio of the trained tokens to the maximum number of tokens of an evaluation */
   MOST_RESULT_BYTES = 1 << 26,
   LEAST_EVALUATIONS = 4,
   MOST_EVALUATIONS = 20
 };
 
-/* The most evaluated tokens of a run, as a share of its trained tokens. They take about a tenth of the training time,
-   because evaluating a token takes a third of the time of training on it. */
+/* The number of evaluated tokens of a run, as a share of its trained tokens, unless the limits on the number of
+   evaluations change it. They take about a tenth of the training time, because evaluating a token takes a third of the
+   time of training on it. */
 static const double evaluation_share = 0.3;
 /* The share of the text for validation. It is larger than in `train`, because most comparisons run on small texts. */
 static const double validation_share = 0.1;

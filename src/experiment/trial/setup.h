@@ -23,17 +23,17 @@ typedef struct ch_compare_setup {
   ch_train_options training; /* options of every model; a model's own `steps` replace the number of steps */
   /* Tokens (or epochs) that the comparison was started with, if it was given more now or earlier; else 0 */
   int64_t grown_from;
-  ch_preparation attempt; /* files that existed before; rank 0 */
-  bool dry;               /* the experiment is only planned, and nothing is written */
-  bool continued;         /* the directory had these settings when the setup was planned */
-  bool kept;              /* this process has written the settings */
-  bool began;             /* a run is finished or its training has started */
-  _Atomic bool stopped;   /* an event's callback returned false */
+  ch_preparation attempt; /* rank 0: files that existed before the preparation */
+  bool dry;               /* true if the experiment is only planned, and nothing is written */
+  bool continued;         /* true if the directory had a settings file when the setup was planned */
+  bool kept;              /* true if this process has written the settings */
+  bool began;             /* true if a run is finished or its training has started */
+  _Atomic bool stopped;   /* true if an event's callback returned false */
 } ch_compare_setup;
 
 /* Checks the settings and those of the directory, prepares the text or images, and plans the models and their training.
- * All ranks of the settings call it. dry: nothing is written and no text is prepared. If the directory holds no
- * comparison yet, the text's tokens are then arbitrary and their number is estimated
+ * All ranks in settings->workers.ranks call it. dry: nothing is written and no text is prepared. If the directory holds
+ * no comparison yet, the text's tokens are then arbitrary and their number is estimated
  * (experiment/trial/text_estimate.h). `comparison` must outlive the setup. With CH_MATCH_TIME the steps of the models
  * are not set yet (experiment/trial/match_time.h). Release with ch_compare_setup_close, also on failure. */
 ch_status ch_compare_setup_plan(const ch_compare_settings *settings, ch_experiment experiment, bool dry,

@@ -6,7 +6,8 @@
 
 #include "eval/tasks/task.h"
 
-/* Splits "ruler:vt@256=essays.txt" into name and items, and checks that the task exists and has items. */
+/* Splits "ruler:vt@256=essays.txt" into name and items, and checks that the task exists and has or generates
+ * items. */
 static ch_status read_task(char *word, ch_arena *arena, ch_listed_task *task, ch_error *error) {
   char *equals = strchr(word, '=');
   task->spelling = ch_arena_strdup(arena, word);

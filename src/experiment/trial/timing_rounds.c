@@ -14,7 +14,7 @@
 #include "experiment/speed/step_timing.h"
 #include "tensor/team.h"
 
-/* The most rounds of turns. Speeds that are not steady are measured again. */
+/* The maximum number of rounds of turns. Speeds that are not steady are measured again. */
 enum { ROUNDS = 2 };
 
 /* The measurements of a model in one turn. */
@@ -146,7 +146,8 @@ bool ch_compare_has_weights(const ch_compare_setup *setup, const ch_model_result
 /* A run of the comparison, and its measurements if it is timed. */
 typedef struct timed_model {
   const ch_config *config; /* configuration whose training is timed too; NULL: training is not timed */
-  bool wanted, taken;      /* the run is timed in the next round; was timed in an earlier round */
+  /* true if the run is timed in the next round; true if it was timed in an earlier round */
+  bool wanted, taken;
   speeds turns[CH_COMPARE_TURNS];
   ch_model_result best; /* the run's result with the steadiest speeds of all rounds */
 } timed_model;

@@ -26,11 +26,11 @@ typedef struct run_progress {
   ch_compare_position position;
   ch_step_times times;
   ch_trained_on on;
-  bool began;       /* a step was trained */
+  bool began;       /* true if a step was trained */
   ch_status failed; /* status of the callbacks between steps, which may fail to write settings or results */
   ch_error error;
   const ch_model_result *best; /* the best run of the rate search so far; NULL: none */
-  bool hopeless;               /* this run is clearly worse than `best` */
+  bool hopeless;               /* true if this run is clearly worse than `best` */
   double last_loss;            /* loss of the last evaluation; 0: there was none */
 } run_progress;
 

@@ -117,7 +117,7 @@ const ch_append *ch_append_behind(const ch_node *node) {
   while (!node->op->stateful) {
     int i = 0;
     while (i < node->inputs && !node->in[i]->streamed) i++;
-    if (i == node->inputs) return NULL; /* a stream source: no append is behind it */
+    if (i == node->inputs) return NULL; /* a stream source that does not come from an append */
     node = node->in[i];
   }
   return node->attributes;

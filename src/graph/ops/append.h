@@ -9,7 +9,7 @@ typedef struct ch_append {
   int layer, part;
   ch_dtype dtype;        /* type in which the cache stores the states */
   int64_t window, sinks; /* sizes of the layer's ring; 0: one row for every token */
-  int64_t seen;          /* most tokens that a query sees; 0: all */
+  int64_t seen;          /* maximum number of tokens that a query sees; 0: all */
   int64_t stage_rows;    /* rows of the value for each sequence, in a pass of several tokens to a ring */
 } ch_append;
 

@@ -32,7 +32,8 @@ static operand operand_of(const ch_attend_spec *spec, int input) {
   return o;
 }
 
-/* Returns true if a head of one operand shares columns with a different head of another operand. */
+/* Returns true if a head of one operand shares columns with a head of another operand. If `own_may`, ignores two heads
+   with the same index that begin at the same column. */
 static bool overlap(const operand *a, const operand *b, bool own_may) {
   for (int64_t i = 0; i < a->heads; i++)
     for (int64_t j = 0; j < b->heads; j++) {

@@ -35,7 +35,7 @@ static size_t combine_atoms_scratch(const ch_run *run, const ch_node *node, bool
   return run->kernels->sum_scratch(run->team, atom_count(node));
 }
 
-/* Returns the row of the coefficients, or of their gradient. */
+/* Returns the address of this node's row in `data`, the coefficients or their gradient. */
 static char *coefficients_in(const ch_run *run, const ch_node *node, const void *data) {
   return (char *)data +
          (size_t)(combine_atoms_row_of(node) * atom_count(node)) * ch_dtype_size(run->kernels->dtype);

@@ -78,16 +78,16 @@ static int64_t experts_saved(const ch_node *node) {
 
 /* --- choices by expert ---------------------------------------------------------------------------------- */
 
-/* Everything but `first` is in scratch. Places are positions in the order by expert. Choice n * active + j is
-   token n's j-th. */
+/* All arrays but `first` are in scratch. A place is a position in the order by expert. Choice n * active + j is
+   choice j of token n. */
 typedef struct work {
   int64_t first[CH_MAX_EXPERTS + 1]; /* place of an expert's first choice */
   int32_t *choice, *token, *place;   /* [M] choice and token at a place, and place of a choice */
   char *weight, *dweight;            /* [M] weights and their gradients, by place */
   char *rows, *x;                    /* [M, D] rows that experts return; an expert's own tokens (backward) */
-  char *hidden;                      /* [an expert's choices, F] */
-  char *gate, *up;                   /* [M, F] in scratch, or saved for the backward pass */
-  char *sums;                        /* scratch of sums over rows, for the gradients of biases (backward) */
+  char *hidden;    /* [an expert's choices, F] input of down; in backward then its gradient */
+  char *gate, *up; /* [M, F] in scratch, or saved for the backward pass */
+  char *sums;      /* scratch of sums over rows, for the gradients of biases (backward) */
 } work;
 
 enum { CHOICE, TOKEN, PLACE, WEIGHT, ROWS, HIDDEN, DWEIGHT, BACK_X, GATES, UPS, SUMS, PARTS };
@@ -268,8 +268,8 @@ static ch_status bias_gradients(ch_run *run, const ch_node *node, const sizes *s
                      ch_run_value(run, node->in[down]), 1, dweight, 1, true, run->error);
 }
 
-/* Computes the expert's dweight and, in w->rows, the gradients of its tokens. Replaces gate and up by their
-   gradients. */
+/* Computes the gradients of an expert's matrices and biases, its dweight and, in w->rows, the gradients of its
+   tokens. Replaces gate and up by their gradients. */
 static ch_status expert_backward(ch_run *run, const ch_node *node, const sizes *s, const work *w, int64_t e) {
   const ch_kernels *kernels = run->kernels;
   int64_t first = w->first[e], count = w->first[e + 1] - first;
@@ -314,7 +314,7 @@ static double experts_flops(const ch_node *node) {
   return 2.0 * KINDS * (double)s.choices * (double)s.width * (double)s.hidden;
 }
 
-/* An upper bound: all choices may be different experts. */
+/* Returns an upper bound, which is reached if all choices are different experts. */
 static double experts_parameters_read(const ch_node *node) {
   sizes s = experts_sizes_of(node);
   return s.choices < s.experts ? (double)s.choices / (double)s.experts : 1;

@@ -5,8 +5,8 @@
 
 #include "graph/ops/shapes.h"
 
-/* Returns true if a product with this many rows of x multiplies rounded factors: all do, except those with
-   few rows in training. */
+/* Returns true if a product with this many rows of x multiplies rounded factors. In a graph that computes in BF16
+   all products do, except those with states in the cache and, in training, those with few rows. */
 bool ch_is_rounded(const ch_graph *graph, const ch_node *x, int64_t rows);
 /* Rounds x to BF16. */
 ch_node *ch_op_rounded(ch_graph *graph, ch_node *x);
@@ -18,7 +18,7 @@ ch_node *ch_op_packed(ch_graph *graph, ch_node *weight);
 const void *ch_packed_for_value(ch_run *run, const ch_node *packed);
 const void *ch_packed_for_gradient(ch_run *run, const ch_node *packed);
 
-/* Like ch_op_packed, for a rounded x [rows, in], which dW = dy^T x multiplies. */
+/* Packs a rounded x [rows, in] as the second factor of dW = dy^T x. */
 ch_node *ch_op_packed_x(ch_graph *graph, ch_node *rounded, int64_t in);
 /* Like ch_op_linear, in a graph for training whose products are rounded. */
 ch_node *ch_op_linear_bf16(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bias);

@@ -12,9 +12,9 @@ static inline ch_status ch_check_kept_state(const ch_node *node, const ch_kept_s
   return ch_fail(error, CH_ERROR_CONFIG, "states of a fixed size are kept in F32 only");
 }
 
-/* Returns the states of this run's sequences, or NULL if none are stored. *stride receives the elements from a
-   state to the next, *order the sequences' places (ch_state_view), and *tokens the tokens of each sequence
-   [host]. The state of a sequence without tokens is undefined. */
+/* Returns the states of this run's sequences, or NULL if none are stored. *stride receives the number of elements from
+   one state to the next, *order the position of each sequence in memory (ch_state_view.order), and *tokens the number
+   of tokens of each sequence [host]. The state of a sequence without tokens is undefined. */
 static inline void *ch_kept_states(const ch_run *run, const ch_kept_state *kept, int64_t *stride,
                                    const int32_t **order, const int32_t **tokens) {
   if (!kept->is_kept) return NULL;

@@ -41,7 +41,7 @@ static ch_dtype weight_type(const ch_run *run, const ch_node *node) {
   return stored ? stored->dtype : run->kernels->dtype;
 }
 
-/* Returns the bytes of one head's matrix, widened. */
+/* Returns the bytes of one head's matrix in the kernels' type, or 0 if there are too few rows for the library. */
 static size_t head_product_scratch(const ch_run *run, const ch_node *node, bool backward) {
   (void)backward;
   if (ch_node_rows(node) < MANY_ROWS) return 0;
@@ -123,8 +123,8 @@ static ch_column_range heads_wanted(const ch_stream_call *call) {
   return ch_groups_of(call->wanted, out_width(call->node), 1);
 }
 
-/* Returns the part of a head's rows that the call needs. `head` counts from the first head that it needs. Not for
-   transposed products. */
+/* Returns the part of a head's rows that the call needs. `head` counts from the first head that it needs. The
+   product must not be transposed. */
 static head_piece piece_of(const ch_stream_call *call, int64_t head) {
   const ch_node *node = call->node;
   const ch_head_rows h = head_product_heads_of(node);
@@ -173,8 +173,8 @@ static void head_product_stream(const ch_stream_call *call) {
                                    call->space);
 }
 
-/* Returns the rows of the next product. There are few sizes, so that the library does not prepare a new
-   product for every call. */
+/* Returns the number of tokens of the next product, or 0 if `left` are too few for the library. There are few
+   sizes, so that the library does not prepare a new product for every call. */
 static int64_t next_piece(int64_t left) {
   enum { MOST_ROWS = 512, LEAST_ROWS = 32 };
   int64_t piece = MOST_ROWS;
@@ -182,7 +182,8 @@ static int64_t next_piece(int64_t left) {
   return piece < LEAST_ROWS ? 0 : piece;
 }
 
-/* Multiplies with the library if both factors have the kernels' type and the product is not transposed. */
+/* Multiplies with the library, except for the last few tokens, if the weight has the kernels' type and the product
+   is not transposed. */
 static ch_status head_product_stream_many(const ch_stream_call *call) {
   const ch_run *run = call->run;
   const ch_node *node = call->node;

@@ -2,7 +2,7 @@
 #include "graph/stream.h"
 #include "graph/ops/factors.h"
 
-/* Returns the groups of one row. linear_groups returns those of all rows. */
+/* Returns the number of groups in one row of x. linear_groups returns the number in all rows. */
 static int64_t groups_of_row(const ch_node *node) {
   return ch_node_columns(node->in[0]) / node->in[1]->shape[1];
 }
@@ -62,7 +62,7 @@ static ch_status forward_together(ch_run *run, int count, const ch_node *const n
   return CH_OK;
 }
 
-/* Returns true for a product of whole rows of x with a matrix that is a parameter. */
+/* Returns true for a product of whole rows of x whose matrix and bias, if it has one, are parameters. */
 static bool joins(const ch_node *node) {
   if (groups_of_row(node) > 1) return false;
   for (int i = 1; i < node->inputs; i++)

@@ -44,8 +44,9 @@ typedef struct row_chunk {
   int64_t begin, end;   /* range that has all rows of the chunk: begin ... end - 1 */
   int64_t count;        /* rows of the chunk */
   bool adjacent;        /* true if every row of the range has a target */
+  /* [count, V] logits, [count, D] rows of x, and [count] losses and ranks; in scratch */
   char *logits, *rows, *losses, *ranks;
-  int32_t *targets;
+  int32_t *targets; /* [count] targets, in scratch */
 } row_chunk;
 
 static row_chunk divide(const ch_run *run, const ch_node *node) {

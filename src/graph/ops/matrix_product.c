@@ -12,7 +12,8 @@ static ch_status matrix_product_shape(ch_node *node, ch_error *error) {
   return ch_shape_matrix(node, b->shape[0], a->shape[1]);
 }
 
-/* Returns the bytes of a widened copy of a factor, or 0 if it has the graph's type. */
+/* Returns the bytes of a widened copy of a factor, or 0 if it has the graph's type. While the plan is created, the
+   stored types are unknown, and every parameter counts. */
 static size_t widened(const ch_run *run, const ch_node *factor) {
   const ch_tensor *stored = run->params ? ch_run_param(run, factor) : NULL;
   bool narrow = !stored || stored->dtype != run->kernels->dtype;

@@ -15,7 +15,7 @@ static void expect_equal(const specimen *s, const char *what, int64_t value, int
     complain(s, "%s is %lld and should be %lld", what, (long long)value, (long long)expected);
 }
 
-/* Returns the number of tokens that a layer caches: of `tokens`, with a window at most the window and the sinks. */
+/* Returns how many of `tokens` tokens a layer caches. With a window, these are at most the window and the sinks. */
 static int64_t kept_tokens(const specimen *s, int64_t layer, int64_t tokens) {
   const reference_config *c = &s->definition;
   int64_t most = c->window + c->sinks;
@@ -57,7 +57,8 @@ static int64_t state_bytes(const specimen *s) {
   return figures.state_elements * (int64_t)sizeof(float);
 }
 
-/* Checks the elements and bytes that a pass through the cache reports. A token needs `beside` bytes besides states. */
+/* Checks the elements and bytes that a pass through the cache reports. A token needs `beside` bytes in addition to
+   its states. */
 static void check_reported_cache(const specimen *s, int64_t elements, int64_t beside) {
   ch_model model = {.config = s->config, .params = s->params, .weights = {.tensors = s->narrow}};
   ch_forward_request request = {

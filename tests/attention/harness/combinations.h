@@ -36,6 +36,7 @@ void add_combination_stored(combination_list *list, const reference_stored *stor
                             const char *sizes, const char *type, const char *attention);
 /* Adds up to 12 of the list's configurations again, with different windows, sinks and soft caps. */
 void add_windows(combination_list *list);
+/* A result of `cross`. */
 typedef struct crossing {
   char text[COMBINATION_TEXT];
 } crossing;

@@ -1,4 +1,5 @@
-/* Checks decoding through the cache in F32: the logits do not depend on the steps in which tokens are fed. */
+/* Checks decoding through the cache in F32: the logits do not depend on the steps in which tokens are fed. Also checks
+ * rewinding, the operations of a decoding step, and caches of every type that are filled without computing. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -39,8 +39,8 @@ static bool has_gradient(const char *name) {
   return !strstr(name, "e_score_correction_bias");
 }
 
-/* Returns true if a tensor is tested. Passes over long texts are slow, so only the attention of the first layer is
-   tested with them. */
+/* Returns true if a tensor is tested. Passes over long texts are slow, so only the attention of the first layer and
+   shared dictionaries are tested with them. */
 static bool is_tried(const specimen *s, const char *name) {
   return has_gradient(name) && (s->length <= 64 || strstr(name, "layers.0.self_attn.") ||
                                 strstr(name, "layers.0.linear_attn.") || strstr(name, ".dictionary."));

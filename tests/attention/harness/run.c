@@ -5,7 +5,8 @@
 
 #include "properties.h"
 
-/* Checks all specimens. One in eight uses all threads; on a busy machine, threads only slow small models down. */
+/* Checks all specimens. One in eight uses all threads. The others use one, because threads only slow small models
+   down on a busy machine. */
 static void for_each(void **state, void (*check)(laboratory *lab, const specimen *s)) {
   laboratory *lab = *state;
   int before = complaints(), threads = omp_get_max_threads();

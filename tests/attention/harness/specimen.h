@@ -25,7 +25,7 @@ typedef struct specimen {
   reference_config definition;
   reference_weights definition_weights; /* views of `wide` */
   int64_t sequences, length, vocab;
-  int32_t *tokens, *targets; /* [sequences, length]; -1 after the last */
+  int32_t *tokens, *targets; /* [sequences, length]; a target is the next token, or -1 after the last one */
   double *logits, loss;      /* results of the reference */
   double largest;            /* largest |logit| */
 } specimen;
@@ -37,7 +37,7 @@ typedef struct laboratory {
   ch_engine wide, narrow; /* engines of F64 and F32 */
 } laboratory;
 
-/* Returns false, with a message, if the library does not support the combination. */
+/* Creates a specimen. Prints a message and returns false if the library does not support the combination. */
 bool specimen_open(const combination *from, specimen *s);
 void specimen_close(specimen *s);
 /* Returns the shape of a graph for all tokens of a specimen. */

@@ -15,7 +15,7 @@ static ch_engine engine;
 typedef struct trial {
   combination_list list;
   specimen s;
-  double *logits, **gradients; /* [params] */
+  double *logits, **gradients; /* [sequences, length, vocab] logits; [params] gradient of each tensor */
 } trial;
 
 static inline trial *open_trial(const char *sizes, const char *type, const char *attention) {
@@ -96,7 +96,8 @@ static inline void assert_same_logits(const trial *a, const trial *b) {
   assert_same("logits", a->logits, b->logits, a->s.sequences * a->s.length * a->s.vocab);
 }
 
-/* Compares the gradients of tensors that both models have. Tensors with one name have equal values. */
+/* Compares the gradients of tensors that both models have, except dictionaries. Tensors with one name must have equal
+   values. */
 static inline void assert_same_gradients(const trial *a, const trial *b) {
   int common = 0;
   for (int p = 0; p < a->s.params.count; p++) {

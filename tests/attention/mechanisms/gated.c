@@ -79,6 +79,8 @@ static void combinations(combination_list *list) {
   add_combination(list, GROUPED ", 'num_hidden_layers': 3, 'attention_bias': true", "gated", everything);
   add_combination(list, "'num_key_value_heads': 1, 'attention_bias': true, 'tie_word_embeddings': false",
                   "gated", ALL);
+  add_combination(list, GROUPED ", 'num_hidden_layers': 4", "gated",
+                  "'kv_layer_group': 2, 'qk_norm': true, " ALL);
   add_combination_of(list, 3, 1, GROUPED, "gated", "");
   add_combination_of(list, 3, 7, "'num_attention_heads': 3, 'head_dim': 10, 'hidden_act': 'gelu'", "gated",
                      "'head_norm': true");

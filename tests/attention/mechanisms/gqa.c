@@ -123,6 +123,8 @@ static void add_shapes(combination_list *list) {
                   "gqa", everything);
   add_combination(list, "'num_key_value_heads': 2, 'attention_bias': true, 'hidden_act': 'gelu'", "gqa",
                   everything);
+  add_combination(list, "'num_key_value_heads': 2, 'num_hidden_layers': 4, 'attention_bias': true", "gqa",
+                  "'kv_layer_group': 2, 'qk_norm': true, 'knocking': {'type': 'mlp', 'on': ['q', 'v']}");
   add_combination(list,
                   "'num_key_value_heads': 1, 'rope_theta': 100.0, 'rms_norm_eps': 0.01, 'hidden_size': 24",
                   "gqa", everything);
@@ -138,7 +140,7 @@ static void add_shapes(combination_list *list) {
                   "gqa", everything);
 }
 
-/* Adds variants of families from other programs. */
+/* Adds variants that model families of other programs use, such as partial RoPE, multipliers and norms of branches. */
 static void add_families(combination_list *list) {
   static const struct {
     const char *shape, *attention;

@@ -62,7 +62,7 @@ static const tried long_texts[] = {
 static const tried learns[] = {{"'qk_norm': true, 'knocking': {'type': 'mlp', 'on': ['k']}", ""}, {0}};
 
 static void combinations(combination_list *list) {
-  /* There is no knocking of values, which have their own transform. */
+  /* Values are not knocked, because they have their own transform. */
   static const char *const knocking[] = {"", "'knocking': {'type': 'linear', 'on': ['q', 'k']}",
                                          "'knocking': {'type': 'mlp', 'on': ['k']}",
                                          "'knocking': {'type': 'gate', 'on': ['q', 'k']}", NULL};

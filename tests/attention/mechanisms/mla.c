@@ -301,7 +301,7 @@ static void combinations(combination_list *list) {
   for (int i = 0; i < count; i++) add_combination(list, "'num_hidden_layers': 3", "mla", attention[i].text);
   add_combination(list, "'num_hidden_layers': 5, 'position': 'alibi'", "mla", DIMS LATENT_OF(2));
   add_combination(list, "'num_hidden_layers': 3, 'rope_interleaved': true", "mla", DIMS LATENT_OF(3));
-  /* Sink logits, which each layer has for itself. */
+  /* Sink logits, of which each layer has its own. */
   add_combination(list, "'num_hidden_layers': 3", "mla", DIMS ", 'sink_logits': true, 'layer_group_size': 3");
   add_combination(list, "'num_hidden_layers': 3, 'sliding_window': 3, 'attention_sinks': 1", "mla",
                   DIMS LATENT_OF(2) ", 'sink_logits': true");

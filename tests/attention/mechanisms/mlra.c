@@ -1,5 +1,4 @@
-/* Multi-head low-rank attention (field section 5): combinations of branches, scales, knocking, all positions and odd
- * shapes. */
+/* Multi-head low-rank attention: combinations of branches, scales, knocking, all positions and odd shapes. */
 #include "grouped_latents.h"
 
 static void complete(reference_config *c) {

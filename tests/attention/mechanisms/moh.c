@@ -1,5 +1,5 @@
-/* Mixture-of-Head (field section 7): the definition, and combinations of shared and chosen heads, modules, all
- * positions and odd shapes. */
+/* Mixture-of-Head: the definition, and combinations of shared and chosen heads, modules, all positions and odd
+ * shapes. */
 #include <math.h>
 
 #include "mechanism.h"
@@ -104,6 +104,8 @@ static void combinations(combination_list *list) {
     for (const char *const *size = sizes; *size; size++)
       if (size == sizes || size == sizes + 1 + i % 3) add_combination(list, *size, "moh", attention[i].text);
   add_combination(list, "'head_dim': 6", "moh", CHOSEN ", 'num_key_heads': 2, 'num_value_heads': 4");
+  add_combination(list, GROUPED ", 'num_hidden_layers': 4", "moh",
+                  CHOSEN ", 'kv_layer_group': 2, 'qk_norm': true");
   add_combination_of(list, 3, 1, GROUPED, "moh", CHOSEN);
   add_combination_of(list, 3, 7, "'num_attention_heads': 3, 'head_dim': 10, 'hidden_act': 'gelu'", "moh",
                      "'active_heads': 2, 'exclusive': true");

@@ -1,5 +1,4 @@
-/* Talking heads (1.7): the definition, and combinations of one mix or both, norms, knocking, positions and odd
- * shapes. */
+/* Talking heads: the definition, and combinations of one mix or both, norms, knocking, positions and odd shapes. */
 #include <math.h>
 
 #include "mechanism.h"

@@ -1,5 +1,4 @@
-/* Tensor product attention (field section 4): the definition, and combinations of ranks, fixed factors, all positions
- * and odd shapes. */
+/* Tensor product attention: the definition, and combinations of ranks, fixed factors, all positions and odd shapes. */
 #include <math.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* Parses configurations for the reference. It trusts the text and does not check that a config is legal. */
+/* Parses configurations for the reference. It does not check that they are valid. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,7 +57,8 @@ static void read_knocking(const json_t *knocking, reference_config *c) {
   c->knock.per_head = flag(knocking, "per_head", false);
 }
 
-/* Reads one number for the layers of a range, or a list that has G for layers whose heads are not mixed. */
+/* Reads the numbers of components of mixed heads: one number for all layers of a range, or a list with one number per
+   layer. A layer whose number in the list equals the number of heads is not mixed. */
 static void read_head_mix(const json_t *mix, reference_config *c) {
   int64_t most = c->key_groups > c->value_groups ? c->key_groups : c->value_groups;
   c->mix_k = lists(mix, "on", "k");
@@ -223,7 +224,7 @@ static void read_sharing(const json_t *sharing, reference_config *c) {
         1 + (int)json_integer_value(json_array_get(json_array_get(groups, (size_t)i), 1));
 }
 
-/* Reads windows. Without a list, all layers slide if there is a window. */
+/* Reads windows and the types of layers. Without a list of types, all layers slide if there is a window. */
 static void read_windows(const json_t *root, reference_config *c) {
   const json_t *types = json_object_get(root, "layer_types");
   c->window = whole(root, "sliding_window", 0);

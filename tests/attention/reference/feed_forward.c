@@ -1,4 +1,4 @@
-/* Feed-forward layers of the reference: one network, or mixtures of experts. */
+/* Feed-forward layers of the reference: dense networks and mixtures of experts. */
 #include <math.h>
 #include <stdio.h>
 
@@ -11,7 +11,7 @@ static const double *mlp_matrix(reference_run *run, const char *part, const char
   return reference_matrix(run, full, rows, columns);
 }
 
-/* Adds "mlp.{part}{name}_proj.bias" if the model's networks have biases. */
+/* Applies "mlp.{part}{name}_proj.weight", and the bias if the model's networks have biases. */
 static double *biased(reference_run *run, const char *part, const char *name, const double *x, int64_t in,
                       int64_t out) {
   char full[96];
@@ -23,7 +23,7 @@ static double *biased(reference_run *run, const char *part, const char *name, co
   return y;
 }
 
-/* Returns gpt-oss's g s(alpha g) (u + 1) of clamped g and u. */
+/* Returns gpt-oss's g sigmoid(alpha g) (u + 1), where g and u are clamped. */
 static double clamped(const reference_config *c, double gate, double up) {
   double g = fmin(gate, c->swiglu_limit), u = fmax(fmin(up, c->swiglu_limit), -c->swiglu_limit);
   return g * reference_sigmoid(c->swiglu_alpha * g) * (u + 1);
@@ -40,7 +40,7 @@ static double *network(reference_run *run, const char *part, const double *x, in
   return biased(run, part, "down", inner, width, c->hidden);
 }
 
-/* Returns the weight of every expert for every token, zero if it was not chosen: [length][experts]. */
+/* Returns the weights [length][experts] of all experts for every token. Experts that are not chosen have zero. */
 static double *route(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   int64_t experts = c->experts;

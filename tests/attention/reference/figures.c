@@ -1,15 +1,14 @@
-/* Computes the cost of a model by the formulas of the definitions, not by counting its tensors. */
+/* Computes the costs of a model by the formulas of the definitions, not by counting its tensors. */
 #include <string.h>
 
 #include "attention/mechanisms/mechanism.h"
 
-/* Returns true if the layer expands mla's latent, and so has its own knocking of keys and values and its own
-   gate. */
+/* Returns true if the layer expands mla's latent. It then has its own knocking of keys and values and its own gate. */
 static bool expands(const reference_config *c, int layer) {
   return c->group_expands || layer % c->group_size == 0;
 }
 
-/* Returns true if the layer reads the keys and values of another and has no projections for them. */
+/* Returns true if the layer reads the keys and values of another layer, and has no projections for them. */
 static bool follows(const reference_config *c, int layer) {
   return layer % c->kv_group != 0;
 }
@@ -34,7 +33,7 @@ static int64_t mechanism_parameters(const reference_config *c, int layer) {
   return parameters + (c->sink_logits ? c->heads : 0);
 }
 
-/* Returns the bias parameters of mechanisms by head. */
+/* Returns the number of bias parameters in a layer of a mechanism with keys and values by head. */
 static int64_t bias_parameters(const reference_config *c, int layer) {
   int64_t output = c->output_bias ? c->hidden : 0;
   if (!c->biases) return output;
@@ -66,7 +65,7 @@ static int64_t module_parameters(const reference_config *c, int layer) {
 
 /* --- the whole model --- */
 
-/* Returns the biases of a network; gated networks have two of the inner width. */
+/* Returns the number of elements in a network's biases. Gated networks have two biases of the inner width. */
 static int64_t network_biases(const reference_config *c, bool gated, int64_t width) {
   return c->mlp_bias ? (gated ? 2 : 1) * width + c->hidden : 0;
 }
@@ -87,8 +86,8 @@ static void count_feed_forward(const reference_config *c, int layer, int64_t *al
   *active += always + c->active * expert;
 }
 
-/* Returns the width of the latent space that heads share: by default that of the layer with the fewest heads
-   of keys or values, where mixed heads count as their components. */
+/* Returns the width of the space that heads share. By default, it is that of the layer with the fewest key or value
+   heads, of which mixed ones count as their components. */
 static int64_t shared_latent_dim(const reference_config *c) {
   if (c->type->shared_latent_dim) return c->type->shared_latent_dim(c);
   int64_t heads = c->key_groups < c->value_groups ? c->key_groups : c->value_groups;
@@ -118,7 +117,8 @@ static void count_attention(const reference_config *c, int layer, reference_figu
 void reference_count(const reference_config *c, reference_figures *figures) {
   memset(figures, 0, sizeof *figures);
   int64_t norm = c->layernorm ? 2 * c->hidden : c->hidden;
-  int64_t rest = c->post ? 0 : norm, rest_active = rest; /* the final norm */
+  /* Starts with the final norm, and adds each layer's norms and feed-forward network. */
+  int64_t rest = c->post ? 0 : norm, rest_active = rest;
   for (int layer = 0; layer < c->layers; layer++) {
     count_attention(c, layer, figures);
     int64_t norms = c->parallel ? 1 : c->both ? 4 : 2;

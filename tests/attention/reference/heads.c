@@ -1,4 +1,4 @@
-/* Projections and sizes of mechanisms whose keys and values are per head. */
+/* Projections and sizes of mechanisms with keys and values by head. */
 #include "attention/mechanisms/mechanism.h"
 
 /* Returns the queries [length][heads][d] after the QK norm, not yet rotated. */
@@ -28,7 +28,7 @@ static double *mixed(reference_run *run, char which, double *x) {
   return reference_components(run, which) ? reference_mixed(run, which, x) : x;
 }
 
-/* Returns true if the layer reads the states of another. */
+/* Returns true if the layer reads the states of another layer. */
 static bool follows(const reference_run *run) {
   return run->layer % run->config->kv_group != 0;
 }
@@ -49,8 +49,8 @@ static int64_t turned_dims(const reference_config *c) {
   return c->rotary_share < 1 ? (int64_t)((double)c->head_dim * c->rotary_share) : c->head_dim;
 }
 
-/* Returns the rotated keys. If there are fewer components than heads, the cache has the components. They are
-   rotated before the mix if nothing else comes in between: the rotation is the same for all heads. */
+/* Returns the rotated keys. If there are fewer components than heads, the cache stores the components. Without other
+   modules, components are rotated before the mix, because the rotation of all heads is equal. */
 static double *finished_keys(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   if (follows(run)) return run->kept_keys;
@@ -69,7 +69,6 @@ static double *finished_keys(reference_run *run, const double *x) {
   return k;
 }
 
-/* Computes rotated queries, rotated keys and values as gqa, diff and talking have them. */
 void reference_queries_keys_values(reference_run *run, const double *x, double **q, double **k, double **v) {
   const reference_config *c = run->config;
   int64_t d = c->head_dim;

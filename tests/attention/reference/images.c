@@ -1,8 +1,7 @@
-/* Computes the reference's tokens of an image: a class token, and patches that are linear maps of their
- * pixels, with positions. */
+/* Computes the reference's tokens of an image: a class token and linear maps of patches, with learned positions. */
 #include "private.h"
 
-/* Returns pixel (line, column) of patch t in a channel. */
+/* Returns pixel (line, column) of patch t in one channel. */
 static double pixel(const reference_config *c, const double *pixels, int64_t t, int64_t channel, int64_t line,
                     int64_t column) {
   int64_t size = c->image.size, patch = c->image.patch, side = size / patch;

@@ -46,13 +46,12 @@ void reference_layernorm_of(const double *of, double *x, int64_t count, int64_t 
   }
 }
 
-/* Returns the radians per position of rotary pair i of n / 2. "linear" divides by the factor. "llama3"
-   divides waves longer than context / low, leaves those shorter than context / high as they are, and
-   interpolates between. */
+/* Returns the radians per position of rotary pair i of n / 2. "linear" divides by the factor. "llama3" divides
+   wavelengths above context / low, keeps those below context / high, and interpolates between them. */
 static double frequency(const reference_config *c, int64_t i, int64_t n) {
   double base = pow(c->theta, -2.0 * (double)i / (double)n), kept = 0;
   if (c->scaling.llama3) {
-    double turns = c->scaling.context * base / (2 * acos(-1)); /* within the original context */
+    double turns = c->scaling.context * base / (2 * acos(-1)); /* rotations within the original context */
     kept = fmin(1, fmax(0, (turns - c->scaling.low) / (c->scaling.high - c->scaling.low)));
   }
   return kept * base + (1 - kept) * base / c->scaling.factor;

@@ -1,11 +1,11 @@
-/* Layers with a state of constant size (field section 9): Gated DeltaNet, token by token. */
+/* Layers with a state of constant size: Gated DeltaNet, one token after the other. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "attention/mechanisms/mechanism.h"
 
-/* Returns silu(conv(W x)) of "linear_attn.{letter}_proj" and "linear_attn.{letter}_conv1d", with zeros before
+/* Returns silu(conv(W x)) with "linear_attn.{letter}_proj" and "linear_attn.{letter}_conv1d". There are zeros before
    the document. */
 static double *convolved(reference_run *run, char letter, const double *x, int64_t width) {
   const reference_config *c = run->config;
@@ -28,7 +28,7 @@ static double *convolved(reference_run *run, char letter, const double *x, int64
   return y;
 }
 
-/* Divides every head of x [length][heads][dim] by its length, in place. */
+/* Divides every head of x [length][heads][dim] by its L2 norm, in place. */
 static void to_length_one(reference_run *run, double *x, int64_t heads, int64_t dim) {
   for (int64_t i = 0; i < run->length * heads; i++, x += dim) {
     double squares = 1e-6;

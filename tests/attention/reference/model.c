@@ -98,7 +98,7 @@ static void add(double *x, double factor, const double *y, int64_t count) {
   for (int64_t i = 0; i < count; i++) x[i] += factor * y[i];
 }
 
-/* The names of the norms of one half of a layer: before it, of its output, and of the sum. */
+/* One half of a layer: its function, and the names of the norms of its input, of its output, and of the sum. */
 typedef struct half {
   double *(*f)(reference_run *run, const double *x);
   const char *before, *branch, *sum;
@@ -123,7 +123,7 @@ static double *attention_of_layer(reference_run *run, const double *x) {
                                             : run->config->type->attention(run, x);
 }
 
-/* Adds both halves of a layer, which read the same normed x. */
+/* Adds the outputs of both halves of a layer to x. Both halves read x after one norm. */
 static void side_by_side(reference_run *run, double *x) {
   const reference_config *c = run->config;
   const double *y = through_norm(run, x, "input_layernorm");
@@ -153,7 +153,7 @@ static void through_layers(reference_run *run, double *x) {
   }
 }
 
-/* Returns the initial state of the token at place t. */
+/* Computes the embeddings x [length][hidden] of all tokens. */
 static void embed(reference_run *run, double *x) {
   const reference_config *c = run->config;
   const double *words = reference_model_tensor(run, "model.embed_tokens.weight", 2, c->vocab, c->hidden);

@@ -1,10 +1,10 @@
-/* The modules of the reference: knocking, head mixing, QK norm, head norm. */
+/* The modules of the reference: knocking, head mixing, QK norm, head norm, exclusive attention. */
 #include <math.h>
 #include <stdio.h>
 
 #include "private.h"
 
-/* --- knocking (KHA eqs. 5-9): one transform for all heads of a layer, or one for each --- */
+/* --- knocking (KHA eqs. 5-9) --- */
 
 static bool knocks(const reference_config *c, char which) {
   return c->knock.type != REFERENCE_NO_KNOCK && (which == 'q'   ? c->knock.q
@@ -12,8 +12,8 @@ static bool knocks(const reference_config *c, char which) {
                                                                 : c->knock.v);
 }
 
-/* Multiplies every head of x by "self_attn.{which}_knock{part}.weight": one [dim, dim], or its own of [heads,
-   dim, dim]. */
+/* Multiplies every head of x by "self_attn.{which}_knock{part}.weight": [dim, dim] for all heads, or with `per_head`
+   [heads, dim, dim]. */
 static double *knock_product(reference_run *run, char which, const char *part, const double *x, int64_t heads,
                              int64_t dim) {
   char name[64];

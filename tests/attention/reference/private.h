@@ -136,8 +136,8 @@ int64_t reference_cache_by_head(const reference_config *config, int layer);
 
 /* --- linear_layers.c --- */
 
-/* Return the output [length][hidden] of a layer with a state of constant size for x [length][hidden], its parameters,
-   and the elements of a sequence's state. */
+/* Compute a layer with a state of constant size: its output [length][hidden] for x [length][hidden], the number of its
+   parameters, and the number of elements in a sequence's state. */
 double *reference_linear_attention(reference_run *run, const double *x);
 int64_t reference_linear_parameters(const reference_config *config);
 int64_t reference_linear_state(const reference_config *config);

@@ -1,8 +1,8 @@
 /* A second, independent implementation of every model, which tests compare with the library.
  *
  * It has plain loops in double over [T][heads][dim] arrays, one sequence at a time, written only from the definitions
- * of the mechanisms. It shares neither graph, kernels nor configuration parser with src/. It is slow. Any error fails
- * the running test at once (fail_msg). */
+ * of the mechanisms. It does not use the graph, the kernels or the configuration parser of src/. It is slow. Any error
+ * fails the running test at once (fail_msg). */
 #ifndef TESTS_ATTENTION_REFERENCE_H
 #define TESTS_ATTENTION_REFERENCE_H
 
@@ -71,8 +71,8 @@ typedef struct reference_config {
   /* true for layers without RoPE; true for layers with local_theta */
   bool unturned[REFERENCE_MAX_LAYERS], local[REFERENCE_MAX_LAYERS];
   double local_theta;
-  int64_t places;                       /* number of learned positions */
-  int64_t window, sinks;                /* tokens of the window, and sinks, of layers that slide */
+  int64_t places;        /* number of learned positions */
+  int64_t window, sinks; /* numbers of tokens in a window, and of sinks, in layers with a window */
   bool slides[REFERENCE_MAX_LAYERS];    /* true for layers with a window */
   bool is_linear[REFERENCE_MAX_LAYERS]; /* true for layers with a state of constant size */
   struct {                              /* sizes of layers with a state of constant size */
@@ -80,7 +80,7 @@ typedef struct reference_config {
     bool gate, negative;
   } linear;
   bool sink_logits;
-  int64_t kv_group; /* layers per group, which read the states of its first layer */
+  int64_t kv_group; /* number of layers that share the keys and values of the first of them */
   reference_position position;
   struct {         /* scaling of rotary frequencies */
     double factor; /* divisor; 1: no scaling */
@@ -118,9 +118,9 @@ typedef struct reference_config {
   } ranks;
   int64_t shared_qk; /* collaborative: dims D~ of the shared query and key */
   bool content_bias;
-  int64_t shared_heads, active_heads; /* moh: heads that are always on; chosen heads */
+  int64_t shared_heads, active_heads; /* moh: numbers of always active and of chosen heads */
   int64_t experts, active, shared_experts, expert_width, dense_layers; /* experts = 0: no mixtures */
-  bool dense[64]; /* true for layers without experts, besides the first dense_layers */
+  bool dense[64]; /* true for further layers without experts, after the first dense_layers */
   bool loss_free;
   struct {
     reference_sharing type;
@@ -140,7 +140,7 @@ typedef struct reference_config {
   } image; /* images; size = 0: a model of text */
 } reference_config;
 
-/* Reads the JSON text of a config of Crosshead's, or of the Llama layout. */
+/* Reads the JSON text of a configuration in Crosshead's layout or in Llama's. */
 void reference_config_parse(const char *json, reference_config *config);
 
 typedef struct reference_tensor {

@@ -1,4 +1,4 @@
-/* Matrices shared across layers in the reference: every matrix is computed from the definition each time. */
+/* Matrices shared across layers in the reference. Every use of a matrix composes it anew. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,8 @@
 
 #include "attention/mechanisms/mechanism.h"
 
-enum { EMBEDDING = 64, WIDTH = 64 }; /* of the MLP that gives coefficients */
+/* Widths of layer embeddings, and of the MLP that computes coefficients. */
+enum { EMBEDDING = 64, WIDTH = 64 };
 
 static bool is_shared(const reference_config *c, const char *name) {
   for (int i = 0; i < c->sharing.count; i++)
@@ -21,7 +22,7 @@ static bool is_shared(const reference_config *c, const char *name) {
 
 /* --- sizes --- */
 
-/* Returns the size in the checkpoint, or 0. */
+/* Returns a size from the checkpoint, or 0. */
 static int64_t stored_size(const reference_config *c, int what, int at, const char *name) {
   for (int i = 0; i < c->stored_count; i++)
     if ((int)c->stored[i].what == what && c->stored[i].at == at && strcmp(c->stored[i].name, name) == 0)
@@ -29,15 +30,15 @@ static int64_t stored_size(const reference_config *c, int what, int at, const ch
   return 0;
 }
 
-/* Returns the group of a layer: 0 if all layers are one group. */
+/* Returns the group of a layer, or 0 if there are no groups. */
 static int group_of(const reference_config *c, int layer) {
   int group = 0;
   while (group + 1 < c->sharing.group_count && layer >= c->sharing.group_ends[group]) group++;
   return group;
 }
 
-/* Returns the atoms of a group: as many as requested, at most one per layer, or as many as the checkpoint
-   has. */
+/* Returns the number of atoms of a group: that of the config, but at most one per layer, or else that of the
+   checkpoint. A common dictionary may have more atoms than layers. */
 static int64_t atoms_in(const reference_config *c, int group, const char *name) {
   int64_t layers = c->layers;
   if (c->sharing.common) return c->sharing.atoms;
@@ -47,8 +48,8 @@ static int64_t atoms_in(const reference_config *c, int group, const char *name) 
   return c->sharing.atoms < layers ? c->sharing.atoms : layers;
 }
 
-/* Returns true if the layers of a group share the first factor: there are groups, and the layer has no factor
-   of its own. */
+/* Returns true if the layer's first factor is the basis of its group: there are groups, and the layer has no first
+   factor of its own. */
 static bool has_basis(const reference_config *c, int layer, const char *name) {
   return c->sharing.type == REFERENCE_LOW_RANK && c->sharing.group_count &&
          !stored_size(c, REFERENCE_FACTORS, layer, name);
@@ -94,7 +95,7 @@ static void gelu(double *x, int64_t count) {
   for (int64_t i = 0; i < count; i++) x[i] *= 0.5 * (1 + erf(x[i] / sqrt(2)));
 }
 
-/* Returns c_l [S] of the layer (MASA eq. 2): its own vector, or the output of the MLP for the layer's
+/* Returns the layer's coefficients c_l [S] (MASA eq. 2): a vector, or the output of the MLP for the layer's
    embedding. */
 static const double *coefficients_of(reference_run *run, const char *name) {
   const reference_config *c = run->config;
@@ -121,8 +122,7 @@ static const double *combined_atoms(reference_run *run, const char *name, int64_
   return weight;
 }
 
-/* Adds to a weight the product B A of the layer's tensors "{name}.a.weight" (or its group's basis) and
-   "{name}.b.weight". */
+/* Adds to a weight the product B A of the layer's "{name}.b.weight" and "{name}.a.weight", or its group's basis. */
 static void add_product(reference_run *run, const char *name, int64_t rank, int64_t out, int64_t in,
                         double *weight) {
   char full[128];
@@ -147,7 +147,7 @@ static const double *product(reference_run *run, const char *name, int64_t out, 
   return weight;
 }
 
-/* Returns the matrix without its residual. */
+/* Returns a projection's matrix without its residual. */
 static const double *plain_projection(reference_run *run, const char *name, int64_t out, int64_t in) {
   const reference_config *c = run->config;
   int64_t atoms = c->sharing.atoms;
@@ -184,7 +184,7 @@ const double *reference_projection(reference_run *run, const char *name, int64_t
 
 /* --- figures --- */
 
-/* Finds the projection of a layer; returns false if the layer has none. */
+/* Finds the shape of a layer's projection. Returns false if the layer has no such projection. */
 static bool in_layer(const reference_config *c, int layer, const char *name, projection_shape *shape) {
   projection_shape shapes[MOST_PROJECTIONS];
   int count = c->type->projections(c, layer, shapes);
@@ -203,7 +203,8 @@ static projection_shape shape_of(const reference_config *c, const char *name) {
   return shape;
 }
 
-/* Returns the number of layers that have a matrix. In a group that shares latents only one has it. */
+/* Returns the number of layers that have a projection. If the layers of a group share a latent, some projections are
+   only in one of them. */
 static int64_t layers_of(const reference_config *c, const char *name) {
   int64_t layers = 0;
   projection_shape shape;
@@ -211,7 +212,7 @@ static int64_t layers_of(const reference_config *c, const char *name) {
   return layers;
 }
 
-/* Returns true if a projection before this one has a dictionary of this shape for both. */
+/* Returns true if there are common dictionaries, and an earlier projection has this shape. */
 static bool has_dictionary(const reference_config *c, int projection, projection_shape shape) {
   for (int i = 0; c->sharing.common && i < projection; i++) {
     projection_shape other = shape_of(c, c->sharing.names[i]);
@@ -230,7 +231,7 @@ static int64_t residual_parameters(const reference_config *c) {
   return parameters;
 }
 
-/* Returns the number of atoms of all groups that have a layer with the projection. */
+/* Returns the sum of the atoms of all groups that have a layer with the projection. */
 static int64_t atoms_of_groups(const reference_config *c, const char *name) {
   int64_t atoms = 0;
   projection_shape shape;

@@ -3,13 +3,13 @@
 
 #include "private.h"
 
-/* Returns the published slope: a geometric series if the number of heads is a power of two; otherwise that of
-   the power below, then every second slope of the power above. */
+/* Returns the published slope of a head. If the number of heads is a power of two, slopes are a geometric series. If
+   not, they are the series of the power below, then every second slope of the power above. */
 static double alibi_slope(int64_t head, int64_t heads) {
   int64_t power = 1;
   while (2 * power <= heads) power *= 2;
   if (head < power) return pow(2, -8.0 * (double)(head + 1) / (double)power);
-  int64_t place = 2 * (head - power); /* in the series of 2 * power heads */
+  int64_t place = 2 * (head - power); /* index in the series of 2 * power heads */
   return pow(2, -8.0 * (double)(place + 1) / (double)(2 * power));
 }
 
@@ -28,7 +28,7 @@ void reference_scores(reference_run *run, int64_t head, int64_t t, const double 
   }
 }
 
-/* Returns true if query t sees key j, which is not after it. */
+/* Returns true if query t sees key j. Keys after the last visible one are excluded by the callers. */
 static bool sees(const reference_run *run, int64_t t, int64_t j) {
   const reference_config *c = run->config;
   int64_t first = run->start ? run->start[t] : 0;

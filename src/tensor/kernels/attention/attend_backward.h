@@ -27,7 +27,7 @@ typedef struct backward_space {
   real *lse, *delta;           /* [columns] */
   real *weights, *dscores;     /* P^T, dS^T [BLOCK, columns]; with BF16 dots then rounded rows */
   real *keys;                  /* [BLOCK, key_padded]; with BF16 dots pairs of rows */
-  real *key_rows, *value_rows; /* only with BF16 dots: [BLOCK], rounded rows */
+  real *key_rows, *value_rows; /* only with BF16 dots: [BLOCK, pairs_of(dim)], rounded rows */
   real *dscore_pairs;          /* only with BF16 dots: [BLOCK / 2, columns], pairs of rows */
 } backward_space;
 

@@ -125,8 +125,8 @@ ALWAYS_INLINE void recompute_rows(const bool masked, const bool bf16_dot, const 
   }
 }
 
-/* Replaces S^T by P^T in `weights` and dP^T by dS^T in `dscores`, for vector v of columns. Keys that it does
-   not see get zeros. Call it for the vectors in order: the rounded rows of later ones overwrite the reals of
+/* Replaces S^T by P^T in `weights` and dP^T by dS^T in `dscores`, for vector v of columns. Keys that none of its
+   columns sees get zeros. Call it for the vectors in order: the rounded rows of later vectors overwrite the reals of
    earlier ones. */
 ALWAYS_INLINE void recompute_vector(const bool bf16_dot, const backward_space *space, int64_t v,
                                     int64_t first, const block_shape *shape) {

@@ -1,10 +1,11 @@
-/* Decoding attention with BF16 dot products, for heads that share keys and values of BF16 (above all the
- * latents of MLA). This work is bound by arithmetic, and a BF16 dot instruction does two products per lane.
+/* Decoding attention with BF16 dot products, for heads that share keys and values of BF16 or in quantised blocks
+ * (above all the latents of MLA). This work is bound by arithmetic, and a BF16 dot instruction does two products per
+ * lane.
  *
- * Scores: the lanes are columns, and each lane holds two neighbouring elements of a query. Two elements of a
- * key are broadcast and multiplied with all columns, so nothing is summed across lanes. Weighted values: the
- * lanes are elements, and each lane holds the values of two tokens. Two weights are broadcast and multiplied
- * with them. Queries and weights are rounded to BF16; sums are F32. */
+ * Scores: the lanes are columns, and each lane holds two neighbouring elements of a query. Two elements of a key are
+ * broadcast and multiplied with all columns, so nothing is summed across lanes. Weighted values: the lanes are
+ * elements, and each lane holds the values of two tokens. Two weights are broadcast and multiplied with them. Queries
+ * and weights are rounded to BF16; sums are F32. */
 #include "tensor/kernels/attention/attend_bf16_dot.h"
 
 #include "tensor/kernels/vector/quantised_blocks.h"
@@ -36,7 +37,7 @@ void attend_bf16_dot_start(const ch_attend *args, const decode_plan *plan, const
 
 /* --- blocks --------------------------------------------------------------------------------------------- */
 
-/* Converts a head's quantised blocks to BF16, row by row. */
+/* The conversion of a head's quantised blocks to BF16, row by row. */
 typedef struct widening {
   const unsigned char *from;
   uint16_t *to;
@@ -113,9 +114,9 @@ ALWAYS_INLINE void add_four_bf16_dots(const bool shuffled, const char *keys, con
   *odd = _mm512_dpbf16_ps(*odd, q[3], pair[3]);
 }
 
-/* Computes scores [tokens] of a tile of keys; rows[1] has the last elements of the keys if they are stored
-   elsewhere. Meanwhile it prefetches the lines at `ahead`, or converts the next tile if the keys' own type
-   `dtype` is block-quantised. */
+/* Computes scores [tokens, columns] of a tile of keys; rows[1] has the last elements of the keys if they are stored
+   elsewhere. Meanwhile it prefetches the lines at `ahead`, or converts the next tile if the keys' own type `dtype` is
+   block-quantised. */
 ALWAYS_INLINE void score_tile(const ch_dtype dtype, const int tokens, const pair_rows rows[2],
                               const int32_t *q, __mmask16 columns, real *scores, int64_t ld,
                               const char *ahead, widening *next) {
@@ -281,7 +282,7 @@ static void sum_columns(int64_t columns, int64_t count, const int32_t *pairs, co
     sum_slice(8, columns, count, pairs, values, stride, ahead, rows, padded);
 }
 
-/* Converts all block-quantised values of a block. */
+/* Converts all block-quantised values of a block to BF16, and returns them as a tile. */
 static ch_tile widen_values(const ch_attend *args, const decode_block *block, const decode_space *space) {
   const ch_tile *values = &block->tiles.values;
   uint16_t *to = (uint16_t *)space->widened + block->count * args->kv_heads * args->key_dim;
@@ -297,7 +298,7 @@ void attend_bf16_dot_sums(const ch_attend *args, const decode_plan *plan, const 
                           const decode_space *space, const ch_tiles *tiles, real *rows) {
   const bool in_blocks = is_block_quantised(tiles->values.dtype);
   const ch_tile widened = in_blocks ? widen_values(args, block, space) : tiles->values, *tile = &widened;
-  /* first: columns at once, of up to 16 */
+  /* `first`: number of columns, out of up to 16, that are summed at once */
   const int64_t group = plan->group_columns, stride = tile->stride * 2, first = group > MOST_SUMS ? 8 : group;
   int32_t *pairs = (int32_t *)space->scores;
   const bool fetched = tile->data != block->tiles.values.data || tile->data == block->tiles.keys.data;

@@ -4,7 +4,7 @@
 
 #include "tensor/kernels/attention/attend_split_kv.h"
 
-/* Fewer columns would leave most lanes idle. */
+/* BF16_DOT_COLUMNS: columns in a vector. With fewer than LEAST_BF16_DOT_COLUMNS, too many lanes would be idle. */
 enum { BF16_DOT_COLUMNS = 16, LEAST_BF16_DOT_COLUMNS = 8 };
 
 #ifdef __AVX512BF16__

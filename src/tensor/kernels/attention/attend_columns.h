@@ -140,8 +140,8 @@ static inline bool needs_mask(const query_columns *c, int64_t first, int64_t cou
   return c->biased || first < c->all_first || first + count > c->all_end;
 }
 
-/* Returns the number of keys of block first … first+count-1 up to the last one that any of the columns i …
-   i+n-1 sees. */
+/* Returns the number of keys of the block first … first+count-1, up to the last key that any of the columns i … i+n-1
+   sees. */
 static inline int64_t rows_seen(const query_columns *c, int64_t i, int64_t n, int64_t first, int64_t count) {
   int64_t last = -1;
   for (int64_t end = i + n < c->count ? i + n : c->count; i < end; i++)
@@ -189,7 +189,7 @@ ALWAYS_INLINE vec masked_score(const column_mask *mask, vec score, int64_t row) 
   return choose(visible, score, splat(-(real)INFINITY));
 }
 
-/* The most by which the running maximum may lag behind the true one before sums are rescaled to it. Weights
+/* The largest lag of the running maximum behind the true one. Beyond it, sums are rescaled. Weights
    stay below e^STALE, and almost no block after the first needs rescaling. */
 #define STALE 8
 

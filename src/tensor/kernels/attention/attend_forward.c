@@ -7,7 +7,7 @@ enum { MAX_PANELS = 8 };
 /* The division of the work: a task is one key-value head of one sequence and up to `panels` panels of `width`
    columns. */
 typedef struct forward_plan {
-  int64_t columns, width, panels; /* columns of a key-value head */
+  int64_t columns, width, panels; /* columns of a key-value head, columns of a panel, panels of a task */
   int64_t tasks_per_head, tasks;
   int64_t chunk; /* tasks that a thread fetches at once */
   bool in_place; /* true if tiles are the memory itself */

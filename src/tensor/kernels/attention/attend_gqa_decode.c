@@ -127,7 +127,7 @@ ALWAYS_INLINE void score_tile(const ch_dtype dtype, const int columns, const key
     for (int c = 0; c < columns; c++) sum[v][c] = splat(0);
   const char *keys = rows[0].keys;
   int64_t stride = rows[0].stride, dim = rows[0].dim, k = 0;
-  for (; is_block_quantised(dtype) && k < dim; k += GROUP) { /* block-quantised keys are in one place */
+  for (; is_block_quantised(dtype) && k < dim; k += GROUP) { /* block-quantised keys have no tail */
     const char *block = keys + bytes_of(dtype, k);
     vec scales[MOST_VECTORS];
 #pragma GCC unroll 4
@@ -307,7 +307,7 @@ static void add_tile(fetch_stream *stream, const ch_tile *tile, int64_t count) {
   add_piece(stream, (const char *)tile->data + (FAR_AHEAD + row - 1) / row * row, count * row);
 }
 
-/* Adds all states of the next block, whatever the producer makes of them. */
+/* Adds all states of the next block, which every producer reads. */
 static void add_parts(fetch_stream *stream, const ch_attend *args, const decode_block *block) {
   for (int p = 0; p < CH_MAX_STATE_PARTS && block->coming > 0; p++) {
     const ch_state_view *part = &args->parts[p];

@@ -15,8 +15,8 @@ enum { EACH = VL < 8 ? VL : 8, KEYS = VL / EACH };
 enum { MOST_COLUMNS = VEC_BYTES == 64 ? 14 : 6, MOST_VECTORS = 4, TILE_KEYS = MOST_VECTORS * KEYS };
 #define TILE_VECTORS_OF(columns) ((columns) <= (VEC_BYTES == 64 ? 6 : 2) ? 4 : 2)
 
-/* Returns the size of the next chunk of a group's columns: 2 … 8, 10, 12 or 14. These fit in registers and
-   have a tile function. */
+/* Returns the size of the next chunk of a group's columns: 2 … 8, 10, 12 or 14 with vectors of 64 bytes, else 2 … 6.
+   Chunks of these sizes fit in registers and have a tile function. */
 static inline int64_t chunk_of(int64_t left) {
   int64_t chunks = (left + MOST_COLUMNS - 1) / MOST_COLUMNS;
   if (chunks == 1 && left > 8 && left % 2 != 0) chunks = 2;
@@ -66,7 +66,7 @@ typedef struct fetch_stream {
   struct {
     const char *begin, *end;
   } later[CH_MAX_STATE_PARTS]; /* pieces of memory, in order */
-  int count, taken;            /* pieces in `later`, and those already begun */
+  int count, taken;            /* number of pieces in `later`, number of those already begun */
 } fetch_stream;
 
 ALWAYS_INLINE void fetch_step(const bool twice, fetch_stream *stream) {

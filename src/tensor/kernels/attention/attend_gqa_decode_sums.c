@@ -72,7 +72,8 @@ ALWAYS_INLINE void sum_rows(const ch_dtype dtype, const int columns, int64_t dim
              padded, stream);
 }
 
-/* The tokens that are summed for one head before the next head: few, so that memory is read in order. */
+/* The number of tokens that are summed for one head before the next head. It is small, so that memory is read in
+   order. */
 enum { FEW_TOKENS = 4 };
 
 /* Adds one chunk of every head's columns: a few tokens of all heads, in their order in memory, then the next

@@ -115,8 +115,7 @@ typedef struct mha_rows {
   int64_t ahead; /* bytes from a row to the memory that is prefetched meanwhile */
 } mha_rows;
 
-/* Prefetches the bytes of one head of one token. Prefetches have the order of memory, whatever the order of
-   the loops. */
+/* Prefetches the bytes of one head of one token. Prefetches follow the order of memory, not that of the loops. */
 ALWAYS_INLINE void prefetch_head(const ch_dtype dtype, const char **prefetch_at, const int64_t bytes) {
 #pragma GCC unroll 8
   for (int64_t i = 0; i < bytes; i += 64) {

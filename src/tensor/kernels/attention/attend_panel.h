@@ -1,6 +1,6 @@
-/* Panels of streaming attention: up to 64 columns (queries of the heads of one key-value head) that stay in
- * cache while blocks of keys and values pass by. The forward pass over many queries, the one over few
- * queries, and the backward pass share them. */
+/* Panels of streaming attention: up to 64 columns (queries of the heads of one key-value head) that stay in cache
+ * while blocks of keys and values pass by. The forward pass over many queries, the forward pass over few queries, and
+ * the backward pass share them. */
 #ifndef CH_KERNELS_ATTENTION_ATTEND_PANEL_H
 #define CH_KERNELS_ATTENTION_ATTEND_PANEL_H
 
@@ -249,15 +249,14 @@ static inline void allocate_panel(const ch_attend *args, scratch_arena *arena, f
 void attend_start_panel(const ch_attend *args, int64_t sequence, int64_t kv_head, int64_t first,
                         int64_t count, forward_panel *panel);
 
-/* Adds the keys first … first+rows-1 and their values to the panel. They must be laid out for BF16 dots
+/* Adds the keys first … first+rows-1 and their values to the panel. The block must be laid out for BF16 dots
    (pair_block) if the panel's queries are. `scores` has room for SCORES reals. */
 enum { SCORES = BLOCK * PANEL + TILE_ROWS };
 void attend_meet_block(const ch_attend *args, forward_panel *panel, int64_t first, int64_t rows,
                        const block_rows *block, real *scores, const upcoming *next_keys,
                        const upcoming *next_values);
 
-/* Multiplies the sums [VL, padded] of a vector of columns, the first `count` of which exist, by new
-   factors. */
+/* Multiplies the sums [VL, padded] of a vector of columns by `factors` [VL]. Only the first `count` columns exist. */
 void attend_rescale(real *sums, int64_t padded, const real *factors, int64_t count);
 
 /* Writes a column's output, which is `scale` times its weighted sum of values (zeros for a scale of 0), and

@@ -90,8 +90,7 @@ static void panel_block(const ch_attend *args, const decode_plan *plan, const de
 
 /* --- ranges of tokens ----------------------------------------------------------------------------------- */
 
-/* Returns the number of tokens from the first one that any query of a sequence sees, which it writes to
-   *first. */
+/* Sets *first to the first token that any query of a sequence sees. Returns the number of tokens from there on. */
 static int64_t visible_tokens(const ch_attend *args, int64_t sequence, int64_t *first) {
   int64_t end = tokens_before(args, sequence) + args->queries;
   *first = 0;
@@ -106,7 +105,8 @@ static int64_t visible_tokens(const ch_attend *args, int64_t sequence, int64_t *
   return end > *first ? end - *first : 0;
 }
 
-/* Produces the next `most` tokens; up to `coming` more follow. */
+/* Produces a block of at most `most` of the `left` tokens from `first` on. Sets its `coming` to the tokens of the
+   next block, at most `coming`. */
 static decode_block produce_block(const ch_attend *args, int64_t sequence, int64_t first, int64_t left,
                                   int64_t most, int64_t coming, void *scratch) {
   decode_block block = {.sequence = sequence, .first = first};

@@ -9,7 +9,7 @@ enum { DOT_COLUMNS = 16 };
 
 /* Shapes of the work. Columns are numbered key-value head by key-value head, `pitch` apart. */
 typedef struct decode_plan {
-  /* Columns of a key-value head, from one key-value head to the next, and of all with padding. */
+  /* number of columns of a key-value head; columns from one key-value head to the next; all columns, with padding */
   int64_t group_columns, pitch, total;
   int64_t block;                    /* tokens at once */
   int64_t key_padded, value_padded; /* key_dim and value_dim rounded up to whole vectors */
@@ -24,6 +24,8 @@ typedef struct decode_state {
 
 /* A thread's scratch memory. */
 typedef struct decode_space {
+  /* the producer's scratch memory; panels: a block's keys and values; its scores; dot products: weights [block,
+     total] */
   real *tile, *keys, *values, *scores, *weights;
   query_columns columns; /* dot products: all columns */
   real *q;               /* dot products: scaled queries [total, key_padded] */
@@ -38,7 +40,7 @@ typedef struct decode_space {
 /* A block of a sequence's tokens, for all heads. The next block has `coming` tokens. */
 typedef struct decode_block {
   int64_t sequence, first, count, coming;
-  const void *keys_after; /* keys to read after the sequence's last block, or NULL if unknown */
+  const void *keys_after; /* in a part's last block: keys that the thread reads next, or NULL if unknown */
   ch_tiles tiles;
 } decode_block;
 

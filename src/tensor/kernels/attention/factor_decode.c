@@ -75,7 +75,7 @@ static const real *take_rows(const ch_factor_attend *a, int factor, int64_t sequ
   *stride = view->token_stride;
   if (view->dtype == CH_KERNEL_DTYPE) return (const real *)(const void *)rows;
   real *wide = s->factor[factor];
-  if (ch_dtype_is_block_quantised(view->dtype)) { /* whole blocks are unpacked; then the gaps are closed */
+  if (ch_dtype_is_block_quantised(view->dtype)) { /* unpacks blocks, then closes the gaps between rows */
     int64_t stored = round_up(width, GROUP);
     KERNEL(unpack_states)
     (count, stored, rows, (int64_t)ch_dtype_bytes(view->dtype, view->token_stride), view->dtype, wide);
@@ -91,7 +91,7 @@ static const real *take_rows(const ch_factor_attend *a, int factor, int64_t sequ
   return wide;
 }
 
-/* Prefetches a token's rows of two factors. Loops prefetch those of the next block token by token. */
+/* Prefetches a token's rows of two factors. The loops over a block call it for each token of the next block. */
 static inline void fetch_token(const ch_factor_attend *a, const factor_part *part, int64_t token, int first,
                                int second) {
   const int factors[] = {first, second};
@@ -387,7 +387,7 @@ void KERNEL(factor_attend)(const ch_factor_attend *a) {
 #pragma omp parallel num_threads(a->team->workers) if (parts > 1)
   {
     EACH_PART(thread, parts)
-    for (int64_t u = 0; u < units; u++) /* one thread must not get the first parts of all queries */
+    for (int64_t u = 0; u < units; u++) /* no thread gets the first parts of all queries */
       for (int64_t p = 0; p < threads; p++)
         if ((u + p) % parts == thread) read_number(a, u, p, thread);
 #pragma omp barrier

@@ -180,7 +180,7 @@ static void unfold_values(const ch_gated_attend *a, const int32_t *id, int64_t i
   }
 }
 
-/* --- which form ----------------------------------------------------------------------------------------- */
+/* --- choosing the form ---------------------------------------------------------------------------------- */
 
 /* A thread's share of a sequence: the tokens begin … end-1 of the groups' list, from group `group` on. */
 typedef struct share {
@@ -216,8 +216,8 @@ static double cost_of(const costs *c, int64_t tokens) {
   return tokens <= c->seldom ? c->expanded * (double)tokens : c->folded + c->met * (double)tokens;
 }
 
-/* Returns the tokens whose cost is from `from` to `to` of the total. A group is cut only if both parts are
-   worth folding it again. */
+/* Returns the tokens whose cost is from `from` to `to` of the total. A group that is folded is cut only if both parts
+   are worth folding it again. */
 static share share_of(const ch_id_groups *groups, const costs *c, double from, double to) {
   share s = {
       .group = groups->count, .begin = groups->first[groups->count], .end = groups->first[groups->count]};
@@ -320,7 +320,7 @@ static void read_share(const ch_gated_attend *a, int64_t sequence, const share *
 
 /* --- threads -------------------------------------------------------------------------------------------- */
 
-/* Adds another thread's part. */
+/* Adds another thread's sums, on the scale of the larger maximum. */
 static void merge(const ch_gated_attend *a, const gated_space *into, const gated_space *part) {
   for (int64_t h = 0; h < a->heads; h++) {
     real max = into->max[h] > part->max[h] ? into->max[h] : part->max[h];

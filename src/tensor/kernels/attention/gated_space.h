@@ -72,7 +72,7 @@ static inline void fetch_gates(const ch_gated_attend *a, const int32_t *id, int6
     fetch((const char *)(gates_of(a, id[i]) + head * width), width * (int64_t)sizeof(real));
 }
 
-/* Copies the states of a piece's tokens as reals, and their moments. */
+/* Copies the states of `count` tokens as reals, and their moments: 0 and 1 without a norm. */
 static inline void take_tokens(const ch_gated_attend *a, int64_t sequence, const int32_t *token,
                                int64_t count, real *states, real *scalars) {
   const ch_dtype dtype = a->latents.dtype;
@@ -94,8 +94,8 @@ static inline void take_tokens(const ch_gated_attend *a, int64_t sequence, const
   }
 }
 
-/* y [columns, ldy] = the transpose of x [rows, ldx], in whole vectors. y must have room for rows and columns
-   rounded up; places without a row of x become zeros. */
+/* y [columns, ldy] = the transpose of x [rows, ldx], in whole vectors. y must have room for rows and columns rounded
+   up; elements without a row of x become zeros. */
 static inline void turn(const real *x, int64_t rows, int64_t ldx, int64_t columns, real *y, int64_t ldy) {
   for (int64_t r = 0; r < round_up(rows, VL); r += VL)
     for (int64_t c = 0; c < columns; c += VL) {
@@ -107,8 +107,8 @@ static inline void turn(const real *x, int64_t rows, int64_t ldx, int64_t column
     }
 }
 
-/* Attends to up to EXPANDED tokens by expanding each of them; `last` is the newest token's place. Nothing may
-   be folded but not yet unfolded. */
+/* Attends to up to EXPANDED tokens by expanding each of them. `last` is the position of the newest token. All folded
+   ids must have been unfolded before. */
 #define gated_expand KERNEL(gated_expand)
 void gated_expand(const ch_gated_attend *a, int64_t sequence, const int32_t *token, const int32_t *id,
                   int64_t count, int64_t last, const gated_space *s);

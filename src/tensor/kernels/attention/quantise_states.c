@@ -17,7 +17,7 @@ ALWAYS_INLINE vec nearest(vec x) {
   return (x + room) - room;
 }
 
-/* Returns x / scale as whole numbers from least to most. */
+/* Returns x * inverse, rounded to whole numbers from least to most. */
 ALWAYS_INLINE vec in_steps(vec x, real inverse, real least, real most) {
   return nearest(vec_max(vec_min(x * inverse, splat(most)), splat(least)));
 }
@@ -36,7 +36,7 @@ static inline real put_scale(real scale, unsigned char *block) {
   return (real)float_from_f16(half);
 }
 
-/* Scales the values so that the largest magnitude becomes 127. */
+/* Packs a block of CH_Q8_0. The values are scaled so that the largest magnitude becomes 127. */
 static inline void pack_q8_0(const vec x[VECTORS], unsigned char *block) {
   vec high = x[0], low = x[0];
   for (int i = 1; i < VECTORS; i++) {
@@ -77,7 +77,7 @@ static inline real scale_of_fours(const vec x[VECTORS]) {
   return best;
 }
 
-/* Packs values i and i + 16 into one byte. */
+/* Packs a block of CH_Q4_0. Values i and i + 16 share a byte. */
 static inline void pack_q4_0(const vec x[VECTORS], unsigned char *block) {
   real scale = put_scale(scale_of_fours(x) + brokenness(x), block), q[GROUP];
   real inverse = scale != 0 ? 1 / scale : 0;

@@ -1,5 +1,5 @@
 /* Talking-heads attention's units and blocks: a unit is a block of queries of one sequence with all heads,
- * and reads the keys it sees 64 at a time. Shared by the forward and the backward pass.
+ * and reads the keys it sees 64 at a time. The forward and the backward pass share them.
  *
  * Heads are mixed at every (query, key) pair, so neither the softmax nor the weighted sum can be computed
  * head by head as in attend_forward.c:
@@ -11,7 +11,7 @@
  * keys in the lanes, so that mixing heads is one product [heads, heads] x [heads, rows ld]. Weights are mixed
  * after they are normalised, so a unit reads its keys twice: once for the softmax's sums, once for the
  * values. Logits of the first pass are saved for the second as far as KEPT allows; later ones are computed
- * again. T x T of them never exist. */
+ * again. T x T logits are never stored. */
 #ifndef CH_KERNELS_ATTENTION_TALKING_H
 #define CH_KERNELS_ATTENTION_TALKING_H
 
@@ -35,20 +35,19 @@ typedef struct talking_unit {
   int64_t sequence, query, rows;
   int64_t first, end;           /* range of the keys that any query sees: first … end-1 */
   int64_t first_sink, end_sink; /* visible sinks before `first`: first_sink … end_sink-1 (may be empty) */
-  int64_t blocks, sink_blocks;  /* all blocks of keys, and the number of first ones that hold sinks */
+  int64_t blocks, sink_blocks;  /* number of blocks of keys, of which the first sink_blocks hold sinks */
   visible_keys keys[PANEL];
   int64_t position[PANEL];
   const ch_row_places *places; /* tokens of the sequence's rows, or NULL: row r is token r */
 } talking_unit;
 
-/* Keys first … first+count-1; ld is count rounded up to whole vectors. The heads of a tile are `plane` reals
-   apart: one cache line more than a head's elements, so that an element of all heads is not in one set of the
-   cache. */
+/* Keys first … first+count-1; ld is count rounded up to whole vectors. The heads of a tile are `plane` reals apart:
+   one cache line more than a head's elements, so that equal elements of heads are in different sets of the cache. */
 typedef struct talking_block {
   int64_t first, count, ld, plane;
 } talking_block;
 
-/* The memory for reading states: produced tiles, one head's rows as reals, and those transposed. */
+/* The memory for reading states: produced tiles, one head's rows as reals, and these rows transposed. */
 typedef struct state_space {
   real *tile, *rows, *packed;
 } state_space;

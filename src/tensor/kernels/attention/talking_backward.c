@@ -44,7 +44,7 @@ typedef struct task_sums {
   real *dk, *dv, *dlogits, *dweights;
 } task_sums;
 
-/* Everything about one call. */
+/* The arguments and the plan of one call. */
 typedef struct talking_call {
   const ch_attend *args;
   const ch_attend_gradient *gradient;
@@ -82,32 +82,32 @@ static void allocate_gradient(const ch_attend *args, const gradient_plan *plan, 
 /* --- products of tiles ---------------------------------------------------------------------------------- */
 
 /* Up to 2 x 4 sums at once: most processors have no registers for more. */
-enum { PAIR_ROWS = 2, BF16_DOT_COLUMNS = 4 };
+enum { PAIR_ROWS = 2, PAIR_COLUMNS = 4 };
 
 /* m [heads, heads] += x y^T over n elements (whole vectors) of every head. */
 static void add_head_products(int64_t heads, int64_t n, int64_t plane, const real *x, const real *y,
                               real *m) {
   for (int64_t i = 0; i < heads; i += PAIR_ROWS)
-    for (int64_t j = 0; j < heads; j += BF16_DOT_COLUMNS) {
-      const real *left[PAIR_ROWS], *right[BF16_DOT_COLUMNS];
-      vec sum[PAIR_ROWS][BF16_DOT_COLUMNS];
+    for (int64_t j = 0; j < heads; j += PAIR_COLUMNS) {
+      const real *left[PAIR_ROWS], *right[PAIR_COLUMNS];
+      vec sum[PAIR_ROWS][PAIR_COLUMNS];
       /* Heads past the last repeat it; their sums are not stored. */
 #pragma GCC unroll 8
       for (int a = 0; a < PAIR_ROWS; a++) {
         left[a] = x + (i + a < heads ? i + a : heads - 1) * plane;
 #pragma GCC unroll 8
-        for (int b = 0; b < BF16_DOT_COLUMNS; b++) sum[a][b] = splat(0);
+        for (int b = 0; b < PAIR_COLUMNS; b++) sum[a][b] = splat(0);
       }
 #pragma GCC unroll 8
-      for (int b = 0; b < BF16_DOT_COLUMNS; b++) right[b] = y + (j + b < heads ? j + b : heads - 1) * plane;
+      for (int b = 0; b < PAIR_COLUMNS; b++) right[b] = y + (j + b < heads ? j + b : heads - 1) * plane;
       for (int64_t e = 0; e < n; e += VL)
 #pragma GCC unroll 8
         for (int a = 0; a < PAIR_ROWS; a++)
 #pragma GCC unroll 8
-          for (int b = 0; b < BF16_DOT_COLUMNS; b++)
+          for (int b = 0; b < PAIR_COLUMNS; b++)
             sum[a][b] = vec_fma(load(left[a] + e), load(right[b] + e), sum[a][b]);
       for (int a = 0; a < PAIR_ROWS && i + a < heads; a++)
-        for (int b = 0; b < BF16_DOT_COLUMNS && j + b < heads; b++)
+        for (int b = 0; b < PAIR_COLUMNS && j + b < heads; b++)
           m[(i + a) * heads + j + b] += lanes_sum(sum[a][b]);
     }
 }
@@ -296,7 +296,7 @@ static void run_task(const talking_call *call, int64_t task, real *buffers, real
   }
 }
 
-/* Adds the parts' buffers of a token of a sequence to its dK and dV. */
+/* Writes or adds the sum of the parts' buffers for a token of a sequence to its dK and dV. */
 static void put_token(const talking_call *call, int64_t sequence, int64_t token, real *buffers) {
   const ch_attend *args = call->args;
   int64_t keys = args->heads * args->key_dim, values = args->heads * args->value_dim;
@@ -312,7 +312,7 @@ static void put_token(const talking_call *call, int64_t sequence, int64_t token,
   }
 }
 
-/* Adds the matrices of all tasks in their order. */
+/* Writes or adds the sum of all tasks' matrices to `into`, in the order of the tasks. */
 static void put_matrix(const talking_call *call, const real *matrices, void *into, bool accumulate) {
   int64_t square = call->args->heads * call->args->heads;
   for (int64_t task = 0; into && task < call->plan.tasks; task++)

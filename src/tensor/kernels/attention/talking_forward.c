@@ -18,8 +18,8 @@ typedef struct talking_plan {
   bool split;    /* true if threads share the keys of a unit */
 } talking_plan;
 
-/* Plans a call. One sequence alone decides if its keys are split, so that a sequence has the same bits in every
-   batch. */
+/* Plans a call. The shape of a single sequence decides if keys are split, so that a sequence has the same bits in
+   every batch. */
 static talking_plan plan_talking(const ch_attend *args, int threads) {
   ch_attend alone = *args;
   alone.sequences = 1;
@@ -72,7 +72,7 @@ static void add_logits(const real *row, int64_t ld, real *max, real *sum) {
   *max = peak;
 }
 
-/* The first pass: computes sums of the softmax and saves logits. */
+/* The first pass: computes the softmax's maxima and sums, and saves logits. */
 static void scan_keys(const ch_attend *args, const ch_head_mixes *mixes, const talking_plan *plan,
                       const talking_unit *unit, const block_range *range, const talking_space *space) {
   for (int64_t i = 0; i < args->heads * unit->rows; i++) {
@@ -105,7 +105,7 @@ static void merge_sums(int64_t rows, const talking_space *team, int parts, const
   }
 }
 
-/* The second pass: computes weights, mixes them and adds the values times them. */
+/* The second pass: computes the weights, mixes them and adds the weighted values. */
 static void weigh_values(const ch_attend *args, const ch_head_mixes *mixes, const talking_plan *plan,
                          const talking_unit *unit, const block_range *range, const talking_space *space) {
   if (range->first >= range->end)

@@ -187,7 +187,7 @@ static inline int64_t strip_end(const delta_chunk *c, int64_t i) {
   return end < c->count ? end : c->count;
 }
 
-/* Computes P and the matrix of the triangular system: -M with columns (or rows) times b. */
+/* Computes P and the matrix of the triangular system: -diag(b) M if `by_rows`, else -M diag(b). */
 static inline void weigh_chunk(delta_chunk *c, bool by_rows) {
   for (int64_t i = 0; i < c->count; i++) {
     const int64_t row = i * CHUNK, end = strip_end(c, i);

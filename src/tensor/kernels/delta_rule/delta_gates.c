@@ -60,7 +60,7 @@ void KERNEL(decay_forward)(const ch_team *team, int64_t rows, int64_t n, const v
             decay_rows(first, last, n, x, rate, bias, y));
 }
 
-/* drate = dy y, and dx = dbias = -dy e^rate sigmoid(x + bias). */
+/* dx = -dy e^rate sigmoid(x + bias). dbias is the sum of dx over rows, and drate that of dy y. */
 void KERNEL(decay_backward)(const ch_team *team, int64_t rows, int64_t n, const void *x, const void *rate,
                             const void *bias, const void *dy, void *dx, bool accumulate, void *drate,
                             bool accumulate_rate, void *dbias, bool accumulate_bias, void *scratch) {

@@ -1,4 +1,4 @@
-/* The gated delta rule token by token, for decoding. It works in the memory of the states. */
+/* The gated delta rule token by token, for decoding. It updates the states in place. */
 #include "tensor/kernels/delta_rule/delta_parts.h"
 
 enum { STEP_VECTORS = VEC_BYTES == 64 ? 8 : 4 };

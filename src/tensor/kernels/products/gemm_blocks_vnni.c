@@ -1,8 +1,8 @@
 /* Products of several rows with block-quantised weights by VNNI: y = x W^T with x as small integers.
  *
  * Sixteen rows of weights at a time are unpacked into a panel, one row per lane: a vector has four
- * neighbouring values of each row, and is multiplied with the same four values of a row of x. A panel stays
- * in L1 while all rows of x are multiplied with it. */
+ * neighbouring values of each row, and is multiplied with the four corresponding values of a row of x. A panel
+ * stays in L1 while all rows of x are multiplied with it. */
 #include "tensor/kernels/vector/quantised_blocks.h"
 #include "tensor/kernels/products/gemm_blocks.h"
 #include "tensor/kernels/products/products.h"
@@ -13,8 +13,8 @@
 enum {
   LANES = 16,            /* rows of weights in a panel */
   DEPTH = 1024,          /* values of a row in a panel */
-  FOURS = GROUP / 4,     /* vectors of a group */
-  LEAST_ROWS = 3,        /* least rows of x in a call */
+  FOURS = GROUP / 4,     /* vectors in a panel's group: each has four values of every row */
+  LEAST_ROWS = 3,        /* smallest number of rows of x in a call */
   MOST_ROWS = 8,         /* rows of x whose sums are in registers */
   GROUPS = DEPTH / GROUP /* groups of a row in a panel */
 };
@@ -29,7 +29,7 @@ typedef struct panel {
 
 /* A group of 32 values of MOST_ROWS rows of x. A multiplication reads four values of a row for all lanes. */
 typedef struct group_of_rows {
-  int32_t four[FOURS][MOST_ROWS]; /* every four values of a row in one number */
+  int32_t four[FOURS][MOST_ROWS]; /* four neighbouring values of a row, packed into one number */
   int32_t start[2][MOST_ROWS];    /* -zero times the sum of the values; Q6_K: of each half */
   float scale[MOST_ROWS];         /* scale of the 32 values */
   float sum[MOST_ROWS];           /* scale times the sum of the values */
@@ -228,7 +228,8 @@ ALWAYS_INLINE void add_four(__m512i *sum, __m512i weights, const int32_t *four) 
   __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(*sum) : "v"(weights), "m"(*four));
 }
 
-/* sum[r] = start[r] + the products of vectors `first` to `last` of the group. */
+/* sum[r] = start[r] + the products of vectors first ... last - 1 of the group. If `start` is NULL, the sums begin
+   at 0. */
 ALWAYS_INLINE void add_fours(const int rows, const int first, const int last, const __m512i *values,
                              const group_of_rows *x, const int32_t *start, __m512i sum[MOST_ROWS]) {
 #pragma GCC unroll 8

@@ -19,7 +19,7 @@ static void pack(const skinny_call *c, char *to) {
   }
 }
 
-/* It is not inlined, so that its loops have all registers. */
+/* This function is not inlined, so that its loops have all registers. */
 static __attribute__((noinline)) void gemv_some(const skinny_call *call, int64_t first, int64_t last) {
   skinny_range(SKINNY_BF16_DOT, call, first, last);
 }

@@ -24,7 +24,7 @@ static void quantise_group(const real *restrict x, int zero, int8_t *restrict q,
   float most = 0, broken = 0, value[GROUP];
   for (int i = 0; i < GROUP; i++) value[i] = (float)x[i];
   for (int i = 0; i < GROUP; i++) most = fmaxf(most, fabsf(value[i]));
-  /* NaN if a value is not finite, so that it stays visible. */
+  /* If a value is not finite, `broken` is NaN, and so is the scale. The result shows it. */
   for (int i = 0; i < GROUP; i++) broken += 0 * value[i];
   most += broken;
   float d = most / 127, inverse = most > 0 ? 127 / most : 0;
@@ -54,7 +54,7 @@ void KERNEL(quantise_rows)(const ch_team *team, int64_t rows, int64_t n, const v
 
 /* --- products ------------------------------------------------------------------------------------------- */
 
-/* Returns the sum of `count` products of small integers. */
+/* Returns the sum of `count` products (w[i] - zero) x[i]. */
 static inline int32_t dot_integers(int count, const int8_t *restrict w, const int8_t *restrict x, int zero) {
   int32_t sum = 0;
   for (int i = 0; i < count; i++) sum += (int32_t)(int16_t)(w[i] - zero) * (int32_t)x[i];

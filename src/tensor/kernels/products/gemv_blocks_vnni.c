@@ -16,8 +16,8 @@
 enum {
   MOST_ROWS = 2,         /* rows of x that share a pass over the weights; gemm_blocks_vnni.c handles more */
   MOST_OUTS = 4,         /* rows of weights that share a pass over x */
-  MOST_SUMS = 4,         /* sums at once: rows of x times rows of weights */
-  PREFETCH_BYTES = 8192, /* prefetch distance of weights, at least */
+  MOST_SUMS = 4,         /* maximum number of sums at once: rows of x times rows of weights */
+  PREFETCH_BYTES = 8192, /* minimum prefetch distance of weights */
   BACK_BYTES = 6144,     /* distance between the prefetches into L2 and into L1, with two-step prefetch */
   PIECE = 16             /* values of a piece of x */
 };
@@ -36,7 +36,7 @@ typedef struct blocks_call {
 /* A row of x in the order of its weights' vectors. */
 typedef struct lanes_row {
   int8_t *q;      /* values as integers */
-  int32_t *start; /* initial value of each lane's sum: -zero times the values that are added in the lane */
+  int32_t *start; /* initial value of each lane's sum: -zero times the sum of the lane's values */
   float *scale;   /* Q8_0, Q4_0: scale of each lane. Q4_K: of each group of 32. Q6_K: of each 16 values */
   float *sum;     /* Q4_K: scale times the sum of each group's values */
 } lanes_row;
@@ -48,8 +48,8 @@ static lanes_row lanes_of(const void *rows, int64_t n, int64_t r) {
 
 /* Returns the place of piece number `piece`, of 16 values, in its 128 values (Q4_0) or 256. Q4_0: the first
    halves of four blocks, which are the low four bits of one vector, then their second halves. Q4_K: groups 0
-   and 2, the low bits of a vector, then 1 and 3, its high bits. Q6_K: a group of each half; they are
-   neighbours in one vector of two bits. */
+   and 2, the low bits of a vector, then 1 and 3, its high bits. Q6_K: group g of the first half, then group g
+   of the second, because one shift of the vector with the upper two bits serves both. */
 static inline int place_of(ch_dtype dtype, int piece) {
   int group = piece / 2, half = piece % 2;
   if (dtype == CH_Q4_0) return half * 4 + group;
@@ -215,8 +215,8 @@ ALWAYS_INLINE void add_blocks(const int rows, const int outs, ch_dtype dtype, co
   }
 }
 
-/* Adds the products of a superblock's vectors. scales[r] has the scales of its groups, times those of row r of
-   x, in the lanes. */
+/* Adds the products of a superblock's four vectors. Lane g of scales[r] is the scale of the superblock's group g
+   times the scale of that group in row r of x. */
 ALWAYS_INLINE void add_vectors(const int rows, const int outs, const unpacking *u, const __m512i q[4],
                                const __m512 *scales, const lanes_row *x, int64_t at, bool starts, const int o,
                                sums *sum) {
@@ -308,7 +308,7 @@ ALWAYS_INLINE void dot_small_blocks(const int rows, const int outs, ch_dtype dty
   for (; at + values <= in; at += values, w += bytes)
     add_blocks(rows, outs, dtype, u, w, row_bytes, x, at, 0, sum);
   if (at == in) return;
-  /* The last blocks, with zeros after them, so that nothing past the row is read. */
+  /* The last blocks are copied and padded with zeros, so that nothing past the row is read. */
   unsigned char padded[MOST_OUTS][72] = {0};
   for (int o = 0; o < outs; o++)
     memcpy(padded[o], w + (size_t)o * row_bytes, (size_t)(in - at) / GROUP * (size_t)block);
@@ -335,7 +335,7 @@ ALWAYS_INLINE void dot_superblocks(const int rows, const int outs, ch_dtype dtyp
 ALWAYS_INLINE void dot_range(const blocks_call *c, const int rows, const int outs, ch_dtype dtype,
                              const lanes_row *x, int64_t *first, int64_t last) {
   const unpacking u = unpacking_of(dtype);
-  /* The rows that follow are prefetched. Past the end of the matrix, a prefetch does nothing. */
+  /* The rows that follow are prefetched. Past the end of the matrix, a prefetch does no harm. */
   const size_t turn = (size_t)outs * c->row_bytes, ahead = turn * (1 + PREFETCH_BYTES / (turn + 1));
   for (; *first + outs <= last; *first += outs) {
     int64_t o = *first;

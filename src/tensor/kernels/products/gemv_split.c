@@ -22,18 +22,18 @@
 enum {
   STEP = 2 * VL,
   WEIGHT_STEP = STEP * (int)sizeof(uint16_t), /* bytes: a line */
-  GROUP = 8,                                  /* rows of x, at most */
-  STRIP = MOST_SUMS / GROUP,                  /* rows of weights */
+  GROUP = 8,                                  /* maximum number of rows of x in a group */
+  STRIP = MOST_SUMS / GROUP,                  /* rows of weights in a strip */
   GROUP_BYTES = 24 << 10, /* bytes of a group's x that stay in L1 while the weights stream by */
   ROW_BYTES = 8 << 10,    /* bytes of x that stay in L1 if x has a single row */
   BLOCK_BYTES = 64 << 10, /* bytes of weights that stay in L2, with at least LEAST_STRIPS strips */
-  LEAST_STRIPS = 4,       /* strips of a block, at least */
-  MOST_STRIPS = 16        /* strips of a block, at most */
+  LEAST_STRIPS = 4,       /* minimum number of strips in a block */
+  MOST_STRIPS = 16        /* maximum number of strips in a block */
 };
 
 typedef struct split_call {
   int64_t rows, in, out;
-  const real *x;              /* laid out, group after group */
+  const real *x;              /* x in the order of lay_out, group after group */
   const char *weight, *after; /* after: weights that the thread reads next */
   int64_t rows_after;         /* rows of `after` */
   const real *bias;
@@ -147,7 +147,7 @@ typedef struct coming_rows {
   int64_t rows;
 } coming_rows;
 
-/* Returns the next block, or the beginning of the rows that follow this thread's. */
+/* Returns the next block of this product, or else the beginning of the thread's rows of the next product. */
 static inline coming_rows coming_after(const split_call *c, int64_t first, int64_t most, int64_t end) {
   if (first < end)
     return (coming_rows){c->weight + first * weight_row(c), most < end - first ? most : end - first};

@@ -1,5 +1,4 @@
-/* Skinny products per head: each head of a few rows is multiplied with a matrix of its own, which is read
- * once at memory speed. */
+/* Skinny products per head: every head of a token is multiplied with the head's own matrix. */
 #include "tensor/kernels/vector/halves.h"
 #include "tensor/kernels/vector/stored_states.h"
 

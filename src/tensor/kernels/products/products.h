@@ -22,8 +22,8 @@ typedef struct product_part {
   int64_t first, last;
 } product_part;
 
-/* Finds the units from *first on, before `last`, that belong to one product. Returns false if there are
-   none. */
+/* Finds the units from *first on, before `last`, that belong to one product. Moves *first past them.
+   Returns false if there are none. */
 static inline bool take_part(const ch_product *products, int64_t unit, int64_t *first, int64_t last,
                              product_part *part) {
   int64_t from = *first, to = last, units;

@@ -1,9 +1,9 @@
 /* Skinny GEMM, y = x W^T with few rows of x and W read from memory: the loops that gemv and gemv_bf16 share.
  *
  * Rows of weights are read in strips. A strip is multiplied with all rows of x, some at a time, while the
- * next strips are prefetched, so that memory is read once and during the arithmetic. Each element of y is the
- * same chains of sums along its row of weights, whatever the number of rows: the result for a row does not
- * depend on the other rows.
+ * next strips are prefetched, so that memory is read once and during the arithmetic. Each element of y is
+ * added up in the same chains along its row of weights, whatever the number of rows: the result for a row does
+ * not depend on the other rows.
  *
  * With BF16 dot products, arithmetic is so fast that L1 has to deliver two vectors per cycle. Several rows of
  * x are then packed in the order of their use (gemv_bf16.c); otherwise rows that begin at the same offset in
@@ -18,13 +18,13 @@
 
 enum {
   STRIP = VEC_BYTES == 64 ? 6 : 2, /* rows of weights whose sums with GROUP rows of x fit in registers */
-  GROUP = 4,
-  X_BYTES = 32 << 10,        /* bytes of x that stay in L1 while the weights stream by */
-  LEAST_VECTORS = 32,        /* vectors of a piece, at least */
-  MOST_KEPT = 32,            /* rows of x whose sums stay in memory between pieces */
-  PREFETCH_BYTES = 8192,     /* prefetch distance of weights, at least, with few rows of x */
-  MOST_PREFETCHED = 3,       /* rows of a strip that one tile prefetches */
-  PREFETCH_AFTER = 12 << 10, /* bytes of the next product's weights to prefetch */
+  GROUP = 4,                       /* maximum number of rows of x in a tile */
+  X_BYTES = 32 << 10,              /* bytes of x that stay in L1 while the weights stream by */
+  LEAST_VECTORS = 32,              /* minimum number of vectors in a piece */
+  MOST_KEPT = 32,                  /* rows of x whose sums stay in memory between pieces */
+  PREFETCH_BYTES = 8192,           /* minimum prefetch distance of weights, with few rows of x */
+  MOST_PREFETCHED = 3,             /* rows of a strip that one tile prefetches */
+  PREFETCH_AFTER = 12 << 10,       /* bytes of the next product's weights to prefetch */
   LINE = 64
 };
 _Static_assert(STRIP *GROUP <= MOST_SUMS, "a tile's sums are written at once");
@@ -58,7 +58,7 @@ static inline void skinny_prefetch_after(const skinny_call *call, const product_
   for (size_t at = 0; at < bytes && at < PREFETCH_AFTER; at += LINE) __builtin_prefetch(weight + at, 0, 2);
 }
 
-/* Returns a call for one of its products. */
+/* Returns a copy of the call with one product's weights, bias and y. */
 static inline skinny_call skinny_call_of(const skinny_call *call, const ch_product *product) {
   skinny_call own = *call;
   own.out = product->out, own.weight = product->weight, own.bias = product->bias, own.y = product->y;
@@ -102,8 +102,8 @@ ALWAYS_INLINE vec load_skinny_x(const skinny_kind kind, const char *from, int64_
   return load_some((const real *)(const void *)from, left);
 }
 
-/* The weights that a tile prefetches while it runs, some rows of each. `next` comes next. `later` comes after
-   that and is prefetched into L2, because L1 can wait for few lines at a time. */
+/* Addresses of the weights that a tile prefetches while it runs. `next` is used first and goes to L1. `later` is
+   used after that and goes to L2, because L1 can wait for few lines at a time. */
 typedef struct skinny_ahead {
   const char *next, *later;
 } skinny_ahead;
@@ -165,12 +165,12 @@ typedef struct skinny_place {
   int64_t row, out;
 } skinny_place;
 
-/* Returns the bytes of x from one row of a tile to the next. skinny_x_step returns the bytes from one step to
-   the next. */
+/* Returns the bytes of x from one row of a tile to the next. */
 ALWAYS_INLINE size_t skinny_x_row(const skinny_kind kind, const skinny_call *c) {
   return kind == SKINNY_BF16_DOT ? LINE : c->x_bytes;
 }
 
+/* Returns the bytes of x from one step of a tile to the next. */
 ALWAYS_INLINE size_t skinny_x_step(const skinny_kind kind, const int rows) {
   return kind == SKINNY_BF16_DOT ? (size_t)rows * LINE : (size_t)skinny_step(kind) * skinny_x_size(kind);
 }
@@ -284,8 +284,8 @@ ALWAYS_INLINE void skinny_piece(const skinny_kind kind, const int outs, const in
   }
 }
 
-/* Returns the length of a piece. That many elements of all rows of x stay in L1 while the weights stream
-   by. */
+/* Returns the number of elements in a piece. With more than GROUP and at most MOST_KEPT rows, a piece of all rows
+   of x stays in L1 while the weights stream by. Otherwise a piece is a whole row. */
 static inline int64_t skinny_piece_length(const skinny_kind kind, const skinny_call *c) {
   if (c->rows <= GROUP || c->rows > MOST_KEPT) return c->in;
   const int64_t size = (int64_t)skinny_x_size(kind);
@@ -305,8 +305,8 @@ ALWAYS_INLINE void skinny_strips(const skinny_kind kind, const int outs, const i
                    c->in - from < piece ? c->in : from + piece, kept);
 }
 
-/* Computes a single row of x. It reads weights in their order in memory and keeps only the chains of sums in
-   registers. */
+/* Multiplies a single row of x with weight rows first ... last - 1. It reads weights in their order in memory and
+   has only the chains of sums in registers. */
 ALWAYS_INLINE void skinny_one(const skinny_kind kind, const skinny_call *c, int64_t first, int64_t last) {
   const int step = skinny_step(kind);
   const size_t size = skinny_weight_size(kind),
@@ -328,8 +328,8 @@ ALWAYS_INLINE void skinny_one(const skinny_kind kind, const skinny_call *c, int6
   }
 }
 
-/* Computes weight rows first ... last - 1. Two rows of x that fit in L1 are faster one by one, because
-   weights are then read in their order in memory. */
+/* Multiplies all rows of x with weight rows first ... last - 1. If x has two rows and they fit in L1, weight rows
+   are taken one by one. That is faster, because weights are then read in their order in memory. */
 ALWAYS_INLINE void skinny_range(const skinny_kind kind, const skinny_call *c, int64_t first, int64_t last) {
   enum { MOST = STRIP < MOST_PREFETCHED ? STRIP : MOST_PREFETCHED };
   if (c->rows == 1) {

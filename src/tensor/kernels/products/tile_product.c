@@ -80,7 +80,7 @@ TILE_FUNCTION(tile_columns, true, false)
 TILE_FUNCTION(tile_bf16_dot_rows, false, true)
 TILE_FUNCTION(tile_bf16_dot_columns, true, true)
 
-/* The number of p at once if an operand must be copied first. */
+/* The number of values of p per pass if an operand must be copied first. */
 enum { CHUNK = 128 };
 
 /* Computes up to TILE_ROWS rows of C and any number of whole vectors. A may have any layout. */

@@ -7,7 +7,7 @@
 #include "tensor/kernels/vector/math.h"
 #include "tensor/kernels/vector/partials.h"
 
-/* Transposes the weights: row j has those of the tokens j places back. */
+/* Transposes the weights: row j has those of the tokens j places back. Without weights, there is one tap of 1. */
 static void turn_weights(const ch_short_conv *a, real *rows) {
   for (int64_t c = 0; a->weight && c < a->channels; c++)
     for (int64_t j = 0; j < a->taps; j++)
@@ -27,7 +27,7 @@ static const real *row_before(const ch_short_conv *a, int64_t sequence, int64_t 
   return states_of(a, sequence) + (a->taps - 1 + t - j) * a->channels;
 }
 
-/* Lists the rows that token t sees, newest first, and returns their number. */
+/* Lists the rows of x that row `row` of y depends on, newest first, and returns their number. */
 static int64_t rows_seen(const ch_short_conv *a, int64_t row, const real *rows[CH_MAX_CONV_TAPS]) {
   const int64_t sequence = row / a->length, t = row % a->length;
   int64_t seen = 0;

@@ -17,7 +17,7 @@ void KERNEL(sort_choices)(int64_t n, int64_t active, int64_t experts, const int3
     token[at] = (int32_t)(i / active);
     place[i] = at;
   }
-  /* Sorting moved each entry to the next one. */
+  /* Sorting advanced first[e] to the beginning of expert e + 1. */
   for (int64_t e = experts; e > 0; e--) first[e] = first[e - 1];
   first[0] = 0;
 }

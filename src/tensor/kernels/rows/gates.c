@@ -1,4 +1,5 @@
-/* Products element by element, gates, and differences with a learned scale. */
+/* Products and gates element by element, dot products of columns, scaling, and differences with a learned scale
+ * lambda, which differential attention uses. */
 #include "tensor/kernels/vector/math.h"
 #include "tensor/kernels/vector/partials.h"
 

@@ -14,7 +14,7 @@ typedef struct mix_call {
   bool accumulate;
 } mix_call;
 
-/* Computes a vector of `heads` output heads from g on. They share each loaded vector of x. */
+/* Computes one vector of each of `heads` output heads from g on. The heads share each loaded vector of x. */
 ALWAYS_INLINE void mix_vector(const mix_call *c, const int heads, int64_t g, const real *x, real *y) {
   vec sum[MIXED_TOGETHER];
   for (int k = 0; k < heads; k++) sum[k] = c->accumulate ? load(y + k * c->dim) : splat(0);
@@ -105,7 +105,7 @@ void KERNEL(head_mix_gradient)(const ch_team *team, int64_t rows, int64_t in_hea
   }
 }
 
-/* Copies or adds a row's slice of every head from one layout to another. */
+/* Copies or adds the slices of all heads of rows first ... last - 1 from one layout to another. */
 ALWAYS_INLINE void copy_slices(const ch_dtype dtype, const bool accumulate, const ch_head_slices *from,
                                const ch_head_slices *to, int64_t first, int64_t last, int64_t heads,
                                int64_t width) {

@@ -1,4 +1,5 @@
-/* Softmax cross entropy over logits in memory: loss and gradient, row by row in cache. */
+/* Softmax cross entropy over logits in memory: loss and gradient, row by row in cache. Also the ranks of targets
+ * among the logits. */
 #include "tensor/kernels/vector/math.h"
 
 static real row_max(const real *x, int64_t n) {
@@ -39,7 +40,7 @@ static real row_mean(const real *x, int64_t n) {
   return (real)(sum / (double)n);
 }
 
-/* Multiplies e^(x - max) by the slope of the soft cap that gave x. Returns that slope at `at`. */
+/* Replaces each x by e^(x - max) times the slope of the soft cap at x. Returns the slope at element `at`. */
 static real cap_row(real *x, int64_t n, real max, real cap, int64_t at) {
   const real slope = soft_cap_slope(splat(x[at]), cap)[0];
   for (int64_t i = 0; i < n; i += VL) {

@@ -172,7 +172,7 @@ void KERNEL(layernorm_backward)(const ch_team *team, int64_t rows, int64_t n, co
     EACH_PART(thread, threads) {
       int64_t first, last;
       thread_range(rows, thread, threads, &first, &last);
-      /* All threads' weight sums, then all threads' bias sums. */
+      /* The scratch memory has all threads' weight sums first, then all threads' bias sums. */
       real *restrict weight_part = (real *)scratch + thread * n;
       real *restrict bias_part = (real *)scratch + (threads + thread) * n;
       if (sums) {

@@ -138,7 +138,7 @@ ALWAYS_INLINE void add_angles(int64_t half, const real *a, const real *b, real *
   }
 }
 
-/* Computes the sum of the angles of all digits of a position except the lowest. */
+/* Computes the cosines and sines of the summed angles of all digits of a position except the lowest. */
 static void high_angles(int64_t position, int64_t rotary, const real *levels, real *base) {
   int64_t rest = position / CH_ROPE_LEVEL;
   const real *level = levels + CH_ROPE_LEVEL * rotary;

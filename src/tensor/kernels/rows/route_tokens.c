@@ -1,5 +1,5 @@
-/* Mixture of experts: chooses each token's experts and their weights, and computes what experts need between
- * their matrices. */
+/* Mixture of experts: chooses each token's experts and their weights, computes the SwiGLU between an expert's
+ * matrices, and adds up the experts' results for each token. */
 #include "tensor/kernels/vector/math.h"
 
 /* --- routing -------------------------------------------------------------------------------------------- */

@@ -2,7 +2,7 @@
  * -limit … limit. */
 #include "tensor/kernels/vector/math.h"
 
-/* The rows of a call. */
+/* The inputs of a call. */
 typedef struct glu_rows {
   int64_t n;
   real alpha, limit;

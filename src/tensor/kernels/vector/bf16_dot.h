@@ -67,7 +67,7 @@ ALWAYS_INLINE void store_rounded(real *pairs, vec x) {
 
 #endif
 
-/* Returns the lanes of a rounded row of `dim` elements: whole vectors of pairs. */
+/* Returns the number of lanes of a rounded row of `dim` elements. The row fills whole vectors of pairs. */
 static inline int64_t pairs_of(int64_t dim) {
   return (dim + 2 * VL - 1) / (2 * VL) * VL;
 }

@@ -1,4 +1,5 @@
-/* The 16-bit element types: IEEE half (F16) and bfloat16 (BF16) to float and back, value by value. */
+/* The 16-bit element types, IEEE half (F16) and bfloat16 (BF16): conversion of values to float and back, and
+ * loads of vectors. */
 #ifndef CH_KERNELS_VECTOR_HALVES_H
 #define CH_KERNELS_VECTOR_HALVES_H
 
@@ -30,8 +31,8 @@ static inline uint16_t bf16_from_float(float value) {
 
 static inline float float_from_f16(uint16_t half) {
   uint32_t sign = (uint32_t)(half & 0x8000) << 16, rest = (uint32_t)(half & 0x7fff) << 13;
-  /* Normal: move the exponent from bias 15 to 127. Infinity and NaN: to all ones. Subnormal: the value is a
-     whole number of 2^-24, which a subtraction normalises. */
+  /* A normal value's exponent moves from bias 15 to 127. Infinity and NaN get an exponent of all ones. A
+     subnormal value is a whole number of 2^-24, which a subtraction normalises. */
   uint32_t normal = rest + ((127u - 15u) << 23);
   uint32_t special = rest + ((255u - 31u) << 23);
   special |= (rest & 0x007fffff) ? 0x00400000 : 0; /* quiet */
@@ -49,14 +50,12 @@ static inline uint16_t f16_from_float(float value) {
   uint32_t tiny = bits_of_float(float_of_bits(bits) + 0.5f) - bits_of_float(0.5f);
   uint32_t normal = (bits - ((127u - 15u) << 23) + 0xfff + ((bits >> 13) & 1)) >> 13;
   uint32_t nan = 0x7e00 | ((bits >> 13) & 0x3ff);
-  uint32_t half = bits > 0x7f800000    ? nan
-                  : bits >= 0x47800000 ? 0x7c00 /* 65536 and up; 65520 … 65535 round up to it below */
-                  : bits < 0x38800000  ? tiny
-                                       : normal;
+  /* 0x47800000 is 65536, from which values are infinite. `normal` rounds 65520 … 65535 to infinity too. */
+  uint32_t half = bits > 0x7f800000 ? nan : bits >= 0x47800000 ? 0x7c00 : bits < 0x38800000 ? tiny : normal;
   return (uint16_t)(half | sign);
 }
 
-/* load_f16 and load_bf16 load the first `left` values, VL at most, and zeros in the other lanes. */
+/* load_f16 and load_bf16 load the first `left` values, at most VL, and zeros in the other lanes. */
 #ifdef CH_KERNEL_F64
 
 ALWAYS_INLINE vec load_f16(const uint16_t *halves, int64_t left) {

@@ -23,8 +23,8 @@
 #define LANES LANES4
 #endif
 
-/* The lanes of a followed by those of b that MAP names: MAP(lane, unit) is the source of each lane. GCC 11
-   has only its own builtin for this. */
+/* Selects lanes of a followed by b: MAP(lane, unit) is the index of the source of each lane. GCC 11 has only its own
+   builtin for this. */
 #if __has_builtin(__builtin_shufflevector)
 #define SHUFFLE(a, b, MAP, unit) __builtin_shufflevector(a, b, LANES(MAP, unit))
 #else
@@ -46,7 +46,7 @@ ALWAYS_INLINE void interleave_units(const int unit, vec a, vec b, vec *low, vec 
   }
 }
 
-/* Transposes: swaps lane j of v[i] and lane i of v[j], in log2(VL) rounds that swap ever larger squares. */
+/* Swaps lane j of v[i] and lane i of v[j], in log2(VL) rounds that swap ever larger squares. */
 ALWAYS_INLINE void transpose_lanes(vec v[VL]) {
 #pragma GCC unroll 4
   for (int unit = 1; unit < VL; unit *= 2)
@@ -63,11 +63,12 @@ ALWAYS_INLINE void transpose_lanes(vec v[VL]) {
 #define EVEN_LANE(lane, unit) (2 * (lane) + 0 * (unit))
 #define ODD_LANE(lane, unit) (2 * (lane) + 1 + 0 * (unit))
 
-/* Returns the elements at even places of a followed by b; odd_lanes returns those at odd places. */
+/* Returns the elements with even indices in the 2 VL lanes of a and b. */
 ALWAYS_INLINE vec even_lanes(vec a, vec b) {
   return SHUFFLE(a, b, EVEN_LANE, 0);
 }
 
+/* Returns the elements with odd indices in the 2 VL lanes of a and b. */
 ALWAYS_INLINE vec odd_lanes(vec a, vec b) {
   return SHUFFLE(a, b, ODD_LANE, 0);
 }
@@ -93,8 +94,8 @@ ALWAYS_INLINE __m512 sum_quarters(const vec v[4]) {
 }
 #endif
 
-/* Sums within pieces of `lanes` (a constant) lanes, of `lanes` vectors: lane j of a piece is from v[j].
-   Overwrites v. */
+/* Sums `lanes` (a constant) vectors within pieces of `lanes` lanes: lane j of a piece of the result is the sum of
+   that piece of v[j]. Overwrites v. */
 ALWAYS_INLINE vec sum_pieces(const int lanes, vec *v) {
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
   if (lanes == 8) { /* add_quarters interleaves the pieces' quarters */

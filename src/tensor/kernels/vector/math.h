@@ -1,4 +1,4 @@
-/* Functions of a vector, for all kernels: exp, sigmoid, the normal distribution.
+/* Functions of a vector, for all kernels: exp, log, sigmoid, tanh, soft cap and the normal distribution.
  *
  * The F32 variants use polynomials (minimax by Remez' algorithm; the error of each is stated). The F64 variant
  * calls the C library, lane by lane, so that the reference of the tests is exact. Each lane's result depends
@@ -174,12 +174,12 @@ ALWAYS_INLINE vec vec_tanh(vec x) {
   return choose(size < small, near, choose(x < 0, -far, far));
 }
 
-/* Returns a soft cap: cap tanh(x / cap), which is between -cap and cap. soft_cap_slope returns its slope at
-   x, from the result. */
+/* Returns cap tanh(x / cap), which is between -cap and cap. */
 ALWAYS_INLINE vec soft_capped(vec x, real cap) {
   return cap * vec_tanh(x * (1 / cap));
 }
 
+/* Returns the slope of the soft cap at the x for which soft_capped returned `capped`. */
 ALWAYS_INLINE vec soft_cap_slope(vec capped, real cap) {
   capped *= 1 / cap;
   return vec_fnma(capped, capped, splat(1));

@@ -1,5 +1,5 @@
 /* Loads and stores of parts of vectors, for loops over heads that are narrower than a vector. Such loops spend
- * most of their time in them. */
+ * most of their time on loads and stores. */
 #ifndef CH_KERNELS_VECTOR_NARROW_H
 #define CH_KERNELS_VECTOR_NARROW_H
 

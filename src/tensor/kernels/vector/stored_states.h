@@ -77,8 +77,8 @@ static inline const real *head_rows(const ch_tile *tile, int64_t head, int64_t c
 
 /* A block of one head's keys and values. */
 typedef struct block_rows {
-  const real *keys, *values; /* values in whole vectors */
-  int64_t key_stride, value_stride;
+  const real *keys, *values;        /* values in whole vectors */
+  int64_t key_stride, value_stride; /* elements between the beginnings of rows */
 } block_rows;
 
 /* Returns true if values are the first elements of the keys. They are then read and widened once. */

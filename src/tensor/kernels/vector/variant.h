@@ -271,13 +271,14 @@ enum { CH_PARALLEL_ELEMENTS = 1 << 14 };
       statement;                                                                                             \
   } while (0)
 
-/* Returns the number of parts of a sum over rows, one per thread of the team. Parts are added in their order,
-   so the result depends on their number, but not on how many workers share them. EACH_PART runs its body for
-   every part, inside a parallel region or outside. */
+/* Returns the number of parts of a sum over rows: one per thread of the team, or 1 if `parallel` is false or the
+   caller is inside a parallel region. Parts are added in their order, so the result depends on their number, but
+   not on how many workers share them. */
 static inline int parts_of_team(const ch_team *team, bool parallel) {
   return parallel && !omp_in_parallel() ? team->threads : 1;
 }
 
+/* Runs its body for every part, inside a parallel region or outside. */
 #define EACH_PART(part, parts)                                                                               \
   for (int part = omp_get_thread_num(); part < (parts); part += omp_get_num_threads())
 

@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead train --data $DATA/../../data/tinyshakespeare.txt --out nowhere --resume
