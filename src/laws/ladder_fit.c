@@ -13,8 +13,8 @@ struct ch_ladder_tables {
   int count;
   struct powers {
     double origin;
-    double of[ALPHAS]
-             [CH_LADDER_MOST_RUNGS]; /* C^-alpha of each rung, C in units of the rungs' geometric mean */
+    /* C^-alpha of each rung, C in units of the rungs' geometric mean */
+    double of[ALPHAS][CH_LADDER_MOST_RUNGS];
     double squares[ALPHAS];
   } mechanisms[];
 };

@@ -15,8 +15,8 @@ enum { CH_LADDER_ALL_SHARES = CH_LADDER_MOST_SHARES + 1 };
 typedef struct ch_rung_losses {
   int rungs, shares;
   double log_flops[CH_LADDER_MOST_RUNGS]; /* [rungs]: ln of the training FLOPs, rising */
-  double losses[CH_LADDER_ALL_SHARES]
-               [CH_LADDER_MOST_RUNGS]; /* [shares][rungs]; [0]: at the end of the runs */
+  /* [shares][rungs]; [0]: at the end of the runs */
+  double losses[CH_LADDER_ALL_SHARES][CH_LADDER_MOST_RUNGS];
 } ch_rung_losses;
 
 /* L = floor + amplitude[share] exp(-alpha (log C - origin)). All shares of the runs have the same floor and alpha. */

@@ -10,8 +10,8 @@ typedef struct ch_ladder_curve {
   const char *name;
   int32_t rungs;
   const double *flops; /* [rungs]: FLOPs of a model's whole training; rising */
-  const double
-      *losses; /* [rungs]: losses at the end of training, nats; means over seeds if there are several */
+  /* [rungs]: losses at the end of training, nats; means over seeds if there are several */
+  const double *losses;
   /* [shares * rungs], share by share: losses of these runs at earlier shares of their training; NULL: none. All runs
    * have the same shares. One E and one alpha hold for the ends and for the earlier shares. */
   const double *earlier;

@@ -74,8 +74,8 @@ static void hold_floors(const ch_ladder_ranges *r, group *g) {
   double step = 0.02 * (highest - best);
   double low = best > 0 ? ch_robust_reach(is_allowed, &s, best, 0, step) : 0;
   double high = ch_robust_reach(is_allowed, &s, best, highest, step);
-  for (int i = 1; i < HELD;
-       i++) { /* floors at even steps of the logarithm of their distance below the lowest loss */
+  /* floors at even steps of the logarithm of their distance below the lowest loss */
+  for (int i = 1; i < HELD; i++) {
     double share = (double)(i - 1) / (HELD - 2);
     double floor = lowest - (lowest - low) * pow((lowest - high) / (lowest - low), share);
     g->left[i] = rise(f, g, floor, &g->laws[i * count]);
