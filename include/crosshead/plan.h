@@ -167,7 +167,7 @@ CH_API ch_status ch_capacity_plan(const ch_capacity_settings *settings, ch_capac
 /* Releases the answer. NULL is fine. */
 CH_API void ch_capacity_free(ch_capacity *capacity);
 
-/* Returns the number of candidates: the models, then the mechanisms. */
+/* Returns the number of candidates. The models come first, then the mechanisms. */
 CH_API int32_t ch_capacity_count(const ch_capacity *capacity);
 
 /* Return candidate `index`, 0 ... count - 1, and its estimate on device `device`, an index of the settings'

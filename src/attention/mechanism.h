@@ -227,8 +227,8 @@ ch_node *ch_attend_states(ch_builder *builder, ch_node *q, ch_node *keys, ch_nod
 /* --- modules: stages that return their input unchanged if the config does not have them; `on` is CH_ON_Q, CH_ON_K
    or CH_ON_V, and its letter begins the tensors' names: "q_...", "k_...", "v_..." --- */
 
-/* qk_norm.c: RMSNorm of every query or key head, or of all heads as one, before RoPE; `on` may name both when
-   declaring. */
+/* qk_norm.c: RMSNorm of every query or key head, or of all heads as one, before RoPE. ch_qk_norm_declare also takes
+   CH_ON_Q | CH_ON_K. */
 void ch_qk_norm_declare(ch_declaration *declaration, unsigned on, int64_t head_dim);
 ch_node *ch_qk_norm(ch_builder *builder, unsigned on, ch_node *heads);
 /* head_norm.c: RMSNorm of every head's context vector, before the output projection. */

@@ -27,9 +27,9 @@ typedef struct ch_pca {
   double done, total;       /* progress: matrices examined and written */
   int groups;               /* chosen number of groups */
   uint16_t spans[CH_MAX_GROUPS][2]; /* [groups]: first and last layer of each chosen group */
-  ch_pca_family *families;          /* [family_count], in the order of `sorted` */
+  ch_pca_family *families;          /* [family_count] chosen families, in the order of `sorted` */
   int family_count;
-  ch_ranked_matrix *ranks; /* [list.count] in the order of `sorted`; `values` are released */
+  ch_ranked_matrix *ranks; /* [list.count] ranks in the order of `sorted`; their `values` have been freed */
 } ch_pca;
 
 /* Chooses groups, families and ranks; fails when no choice meets the ratio. `families` and `ranks` have room for

@@ -136,7 +136,7 @@ const ch_config_key ch_config_keys[] = {
     {"", "position", CH_KEY_CHOICE, OURS, IMAGES, MEMBER(position), CHOICES("none"),
      .first = CH_POSITION_NONE, .otherwise = CH_POSITION_NONE},
 
-    /* rope_scaling, or Hugging Face's newer rope_parameters. If both keys of the type exist, the later row wins. */
+    /* rope_scaling; in newer Hugging Face files rope_parameters. If "type" and "rope_type" exist, rope_type wins. */
     {"rope", "type", CH_KEY_CHOICE, EVERYWHERE, OPTIONAL, .alias = true, MEMBER(rope_scaling.type),
      CHOICES("default", "linear", "llama3", "yarn", "longrope")},
     {"rope", "rope_type", CH_KEY_CHOICE, EVERYWHERE, OPTIONAL, MEMBER(rope_scaling.type),

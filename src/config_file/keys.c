@@ -446,8 +446,8 @@ static bool is_default(const ch_config_key *key, const ch_config *config) {
   return is_list(key) ? ch_config_list_is_default(key, config) : load(key, config) == key->otherwise;
 }
 
-/* Returns true if a key may be missing. A required key may be missing only in a nested object, because the whole
-   object may be absent. */
+/* Returns true if a key may be missing: an optional key, a key of other mechanisms, or a key of a nested object, which
+   may be absent as a whole. */
 static bool may_be_absent(const ch_config_key *key, const ch_config *config) {
   bool nested = *key->group && strcmp(key->group, "attention") != 0;
   return !key->required || nested || !owned(key, config);

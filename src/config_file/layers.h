@@ -4,8 +4,8 @@
 
 #include "config/config.h"
 
-/* Moves "kv_layer_group" to "layer_group_size" for mechanisms that have this key for their groups of layers. Fails
-   if both are given and differ. */
+/* Moves the value of "kv_layer_group" to "layer_group_size" for mechanisms that have the latter key. Fails if it is
+   larger than the number of layers, or if both keys are given and differ. */
 ch_status ch_config_settle_layer_groups(ch_config *config, const char *where, ch_error *error);
 
 /* Checks windows, sinks, sink logits, linear layers and groups of layers. An error names the two keys that

@@ -100,7 +100,7 @@ static ch_status read_merges(const ch_gguf *file, const ch_vocabulary *vocabular
                              ch_error *error) {
   const ch_gguf_value *merges;
   CH_TRY(ch_gguf_list(file, "tokenizer.ggml.merges", CH_GGUF_STRING, true, &merges, error));
-  /* the file bounds the count: each merge has at least 8 bytes in it */
+  /* each merge takes at least 8 bytes of the file, so the size of the file bounds the count */
   pieces->pairs = calloc(merges->count + 1, sizeof *pieces->pairs);
   if (!pieces->pairs) return ch_no_memory(error);
   const unsigned char *at = merges->data;

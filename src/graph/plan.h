@@ -103,8 +103,8 @@ struct ch_run {
   const ch_tensor *params; /* [parameters] values */
   void *const *gradients;  /* [parameters] addresses for gradients, or NULL; NULL without a backward pass */
   bool accumulate; /* true if the run adds to the parameters' gradients, false if it overwrites them */
-  /* With ch_plan_options.accumulation: true if this run is not the first, or not the last, micro-batch of its
-     step. Nothing else may use the workspace between the micro-batches of a step. */
+  /* With ch_plan_options.accumulation: true if the step has earlier micro-batches; true if it has later ones.
+     Nothing else may use the workspace between the micro-batches of a step. */
   bool follows_micro_batch, more_micro_batches;
   /* true if all earlier micro-batches of the step ran on other machines; only their gradients are here */
   bool elsewhere;

@@ -19,7 +19,7 @@ static const double of_floors = 0.25, of_shares = 0.05, farther = 10;
 typedef struct ladder {
   int count, baseline;
   const ch_ladder_curve *curves;
-  ch_rung_losses *data; /* [count] */
+  ch_rung_losses *data; /* [count] losses of each curve */
   ch_ladder_tables *tables;
   ch_law_fit fit;
   ch_compute_law *laws;     /* [count] */

@@ -10,7 +10,7 @@
 void ch_coordinates_model_table(const ch_coordinates *coordinates, int32_t model, ch_text *text);
 /* Writes the tables of all mechanisms, their explanation, and a sentence for each mechanism. */
 void ch_coordinates_table_write(const ch_coordinates *coordinates, ch_text *text);
-/* Writes "+0.02, flat"; "-" for NaN. */
+/* Writes "+0.02, flat" or "+0.31, not flat". A slope that is not finite is written as "-": "-, not flat". */
 void ch_coordinates_slope(double slope, bool flat, ch_text *text);
 /* Explains the columns and names the settings of the check. */
 void ch_coordinates_explain(const ch_coordinates *coordinates, ch_text *text);

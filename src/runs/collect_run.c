@@ -59,7 +59,7 @@ static const char *text_at(const json_t *object, const char *key) {
   return json_string_value(json_object_get(object, key));
 }
 
-/* Returns the tokens or images of a line, or -1. */
+/* Returns the number of tokens or images that a line reports, or -1. */
 static int64_t amount_of(const json_t *line) {
   const json_t *value = json_object_get(line, "tokens");
   if (!value) value = json_object_get(line, "images");

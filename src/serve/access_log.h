@@ -1,5 +1,5 @@
-/* The access log: one line on standard error for each request. It never contains prompts, generated text
-   or keys. */
+/* The access log: one line per request on standard error. A line that would block is dropped. The log never
+   contains prompts, generated text or keys. */
 #ifndef CH_SERVE_ACCESS_LOG_H
 #define CH_SERVE_ACCESS_LOG_H
 

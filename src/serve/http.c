@@ -105,7 +105,7 @@ static enum MHD_Result send_reply(ch_exchange *exchange) {
 
 /* The headers that determine the length of the body. */
 typedef struct lengths {
-  int content, transfer; /* number of headers Content-Length, Transfer-Encoding */
+  int content, transfer; /* number of Content-Length headers; number of Transfer-Encoding headers */
   bool chunked;
 } lengths;
 

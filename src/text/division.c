@@ -98,7 +98,7 @@ static void join_equal(documents *all) {
   all->count = kinds;
 }
 
-/* Returns true for a document too long to fit whole into a validation part of `wanted` bytes. */
+/* Returns true for a document without duplicates that is longer than two validation parts of `wanted` bytes. */
 static bool is_long(const document_group *f, double wanted) {
   return f->count == 1 && (double)f->size > 2 * wanted;
 }
@@ -191,7 +191,7 @@ void ch_division_close(ch_division *d) {
   *d = (ch_division){0};
 }
 
-/* --- going through -------------------------------------------------------------------------------------- */
+/* --- iterating over parts ------------------------------------------------------------------------------- */
 
 /* Cuts a document whose tail validates into two parts, after a line if one ends early enough in the tail. */
 static void cut_document(ch_text_part *part, size_t cut, ch_text_part *rest) {

@@ -19,7 +19,7 @@ typedef struct ch_span {
 /* Zero-initialise. Pieces may be added in any order of ids. An id without a piece has size UINT32_MAX. */
 typedef struct ch_vocabulary {
   ch_text pool;     /* bytes of all pieces */
-  ch_span *spans;   /* [size], by id */
+  ch_span *spans;   /* [size] place of each piece in `pool`, by id */
   int32_t size;     /* one past the largest id */
   int32_t count;    /* number of pieces */
   uint32_t *slots;  /* hash table of id + 1; 0: free */

@@ -24,7 +24,7 @@ typedef struct ch_parameter_piece {
    equal part. */
 typedef struct ch_parameter_region {
   int64_t elements, part; /* elements of all ranks, and of one; both of this rank if columns are divided */
-  /* [elements] weights and gradients; [part] masters, which are in `weights` unless these are rounded, and moments */
+  /* [elements] weights and gradients; [part] masters, m and v. Masters are in `weights` unless these are rounded. */
   void *weights, *gradients, *masters, *m, *v;
 } ch_parameter_region;
 

@@ -334,7 +334,7 @@ static void tokens_of_a_prompt_are_scored(void **state) {
   ch_model_close(model);
 }
 
-/* --- what may be written ------------------------------------------------------------------------------------ */
+/* --- biases, bans and penalties ----------------------------------------------------------------------------- */
 
 static void biases_bans_and_penalties_decide_what_is_written(void **state) {
   (void)state;

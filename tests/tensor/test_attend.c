@@ -156,7 +156,7 @@ static void decoding_from_latents_is_right(void **state) {
   }
 }
 
-/* Tests heads in BF16 that 8 to 16 query heads share, in one part or two, with sizes that are whole vectors or not. */
+/* Tests BF16 states that 8 to 16 query heads share. Keys have one or two parts; sizes need not be whole vectors. */
 static void shared_states_of_16_bits_are_right(void **state) {
   (void)state;
   ch_random random;

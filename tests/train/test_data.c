@@ -180,7 +180,7 @@ static void a_token_file_is_used_where_it_lies(void **state) {
   options.data = NULL;
   open_and_close(&options, second);
   assert_string_equal(first, second);
-  /* Without its tokenizer next to it, a token file needs the right one. */
+  /* A token file without its tokenizer next to it is refused if no tokenizer is named. */
   char *bytes, *alone = ch_path_join(s->directory, "alone.tokens");
   size_t size;
   assert_ok(ch_read_file(tokens, 1 << 24, &bytes, &size, &failure));

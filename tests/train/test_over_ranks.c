@@ -141,7 +141,7 @@ static void run_alone(job *j) {
   if (j->status[0] != CH_OK) fail_msg("%s: %s", j->name, j->errors[0].message);
 }
 
-/* --- the same bits ------------------------------------------------------------------------------------------ */
+/* --- bit-identical results ---------------------------------------------------------------------------------- */
 
 static void assert_same_report(const ch_step_report *a, const ch_step_report *b) {
   assert_int_equal(a->step, b->step);

@@ -1,4 +1,4 @@
-/* Reads a task's rules for the answers that a model writes, in the harness's own keys. */
+/* Reads a task's rules for generated answers. Their keys are those of lm-evaluation-harness. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -51,7 +51,7 @@ int64_t ch_base_vocabulary(int64_t params, int64_t text_bytes);
  * SwiGLU and multi-head attention. The FFN has the customary 8/3 of the width until sizes are matched (match_size.h).
  * For images it is a Vision Transformer with an FFN of 4 times the width. */
 ch_status ch_base_shape(const ch_shape_wishes *wishes, ch_config *config, ch_error *error);
-/* Copies the shape of a text model as a base for presets: everything outside attention, and the query heads. */
+/* Copies a text model's shape as a base for presets, with MHA. RoPE base, eps, multipliers and windows are default. */
 void ch_shape_of(const ch_config *from, ch_config *base);
 
 #endif

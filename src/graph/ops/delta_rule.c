@@ -47,7 +47,7 @@ static int64_t kept_states(const ch_delta_rule *a) {
   return a->sequences * a->value_heads * (ch_delta_chunks(a->length) - 1) * a->key_dim * a->value_dim;
 }
 
-/* Returns the elements of the states at the beginnings of chunks and of every token's errors. */
+/* Returns the number of saved elements: states at the start of all chunks but the first, and all tokens' errors. */
 static int64_t delta_rule_saved(const ch_node *node) {
   const ch_run nobody = {0};
   const ch_delta_rule a = delta_rule_describe(&nobody, node);
