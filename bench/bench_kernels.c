@@ -36,7 +36,7 @@ typedef struct work {
 typedef void (*work_function)(const work *w);
 
 /* Reads the buffers on all threads. On a shared machine the rate changes from second to second, so each kernel is
-   measured in turns with it. */
+   measured in turns with reading. */
 static ch_status read_buffers(void *context, ch_error *error) {
   const bench *b = context;
   double kept = 0;
@@ -257,7 +257,7 @@ static void bench_gemv(const bench *b) {
     const char *name;
     ch_dtype dtype;
     work_function function;
-    bool there; /* true if the kernels of this machine include it */
+    bool there; /* true if this machine's kernel table has the function */
   } ways[] = {
       {"gemv F32", CH_F32, do_gemv, true},
       {"gemv F16", CH_F16, do_gemv, true},

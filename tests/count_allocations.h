@@ -1,5 +1,5 @@
-/* Counts the allocations of a program by replacing the C library's functions. One file of a program includes
- * it. It needs glibc and does not work under sanitizers, which have allocators of their own. */
+/* Counts the allocations of a program by replacing the C library's functions. Only one file of a program may include
+ * this header. Without glibc and under AddressSanitizer, nothing is counted. */
 #ifndef TESTS_COUNT_ALLOCATIONS_H
 #define TESTS_COUNT_ALLOCATIONS_H
 

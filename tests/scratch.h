@@ -22,7 +22,7 @@ static inline int remove_root(void **state) {
   return system(command);
 }
 
-/* Returns ROOT/NAME, valid for the next 64 calls. */
+/* Returns ROOT/NAME, valid for the next 63 calls. */
 static inline const char *in_root(const char *name) {
   static char paths[64][160];
   static int next;

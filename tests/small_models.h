@@ -46,8 +46,7 @@ static inline int remove_directory(void **state) {
 }
 
 /* Creates a model with random weights of type `dtype`. Vectors and small parameters differ from their initial
-   values, so no module is the identity. `keys` are added to the sizes that all these models have, with ' for
-   ". */
+   values, so no module is the identity. `keys` are members of the configuration besides the sizes, with ' for ". */
 static inline ch_model *sized_model_of(int hidden, int intermediate, const char *keys, ch_dtype dtype) {
   char json[1600], *path = ch_path_join(directory, "config.json");
   snprintf(json, sizeof json,

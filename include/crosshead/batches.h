@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 /* The data of one run: training sequences in the run's order, and validation sequences. One thread at a time may
- * use it. */
+ * use a ch_batches. */
 typedef struct ch_batches ch_batches;
 
 /* The shape of a run's data. */

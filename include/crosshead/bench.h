@@ -57,8 +57,8 @@ CH_API ch_status ch_model_open_random(const char *path, ch_precision type, uint6
 typedef struct ch_speed_matrices {
   double parameters; /* number of parameters of all tensors, in the form that is computed with */
   const char *type;  /* the type of most elements of the matrices, e.g. "BF16"; static storage */
-  /* bytes that one token of one sequence reads. An untied embedding is not counted, because only single rows
-   * of it are read; of experts, the share that equally likely choices would read */
+  /* Bytes that one token of one sequence reads. An untied embedding is not counted, because only single rows of it are
+   * read. Experts count by the share that equally likely choices would read. */
   double bytes_decoded;
 } ch_speed_matrices;
 
@@ -100,7 +100,7 @@ typedef struct ch_speed {
   double tokens_per_second; /* tokens per second, all sequences together */
   double flops;             /* FLOPs of one repetition */
   double attention_flops;   /* decoding: attention's part of the FLOPs, over the cache */
-  /* prefill: bytes of matrices that a repetition reads; decoding: bytes of matrices and cache, once per pass */
+  /* bytes that a repetition reads: of matrices in prefill, of matrices and cache in decoding; 0 for training */
   double bytes;
   double cache_bytes; /* decoding: the cache's part of `bytes` */
   double share;       /* with `limits`: shortest time that they allow, divided by the measured time; else 0 */
@@ -108,7 +108,7 @@ typedef struct ch_speed {
    * whose limit is reading too */
   const char *limit;
   double bandwidth; /* decoding, with `limits`: read bandwidth around the repetitions, bytes/s, the median */
-  size_t memory;    /* training: peak resident bytes of the process during the steps */
+  size_t memory;    /* training: peak resident bytes of the process, from the creation of the model on */
 } ch_speed;
 
 /* Measures the prefill of all prompts together, from an empty cache, and fills *speed. The limit is the arithmetic
@@ -138,8 +138,8 @@ typedef struct ch_dictionary_cost {
   double written_bytes; /* bytes of attention's weights with matrices */
 } ch_dictionary_cost;
 
-/* Decodes single tokens of one sequence with atoms and with matrices, in turns, and fills *cost. In place of the
- * computed matrices, single atoms are read, which have as many bytes. Errors: CH_ERROR_ARGUMENT for a model that was
+/* Decodes single tokens of one sequence with atoms and with matrices, in turns, and fills *cost. Matrices
+ * are not computed: atoms of equal size are read in their place. Errors: CH_ERROR_ARGUMENT for a model that was
  * not opened with keep_dictionary, CH_ERROR_MEMORY. */
 CH_API ch_status ch_dictionary_cost_measure(const ch_model *model, ch_dictionary_cost *cost, ch_error *error);
 

@@ -50,7 +50,7 @@ typedef struct ch_message {
 
 /* The messages of a prompt. Zero-initialise it, then set messages; later versions may add members. */
 typedef struct ch_chat_request {
-  const ch_message *messages; /* [count] */
+  const ch_message *messages; /* [count] messages in their order */
   size_t count;
   bool add_generation_prompt; /* true: the prompt ends where the assistant's answer begins */
   /* true: the prompt ends with the content of the last message; excludes add_generation_prompt */

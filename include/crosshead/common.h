@@ -1,5 +1,5 @@
-/* The declarations that all headers of Crosshead share: the version that runs, memory, progress, how numbers
- * are stored.
+/* The declarations that all headers of Crosshead share: the version that runs, memory, callbacks, element types, and
+ * enums of several settings.
  *
  * Rules of every header:
  *

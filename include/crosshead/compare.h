@@ -37,9 +37,9 @@ enum { CH_COMPARE_MOST_SEEDS = 100 };
 /* The parameters of a model that are counted. */
 typedef enum ch_count_kind {
   CH_COUNT_ALL = 0, /* all parameters, embeddings included */
-  /* those that a token uses: no lookup tables of gates, no experts that are not chosen */
+  /* parameters that a token uses: no lookup tables of gates, no experts that are not chosen */
   CH_COUNT_ACTIVE = 1,
-  CH_COUNT_ATTENTION = 2 /* those of attention; shared ones count once */
+  CH_COUNT_ATTENTION = 2 /* parameters of attention; shared ones count once */
 } ch_count_kind;
 
 /* The quantity that is equal in all models; the FFN's width makes parameters or FLOPs equal. Except with CH_MATCH_TIME,
@@ -54,7 +54,7 @@ typedef enum ch_match {
   /* all parameters, and seconds of training on this machine: those that the first mechanism needs for its tokens.
    * Steps of each model are timed first, to choose its tokens. */
   CH_MATCH_TIME = 3,
-  /* all parameters, and elements of the cache per token: each mechanism's size is chosen */
+  /* all parameters, and elements of the cache per token: the size of each mechanism's cached states is chosen */
   CH_MATCH_CACHE = 4,
   CH_MATCH_NONE = 5 /* nothing: all have the FFN width of the first mechanism, which gets `parameters` */
 } ch_match;
@@ -138,8 +138,8 @@ typedef struct ch_compare_rates {
 
 /* Further runs, and the runs that this call trains. */
 typedef struct ch_compare_schedule {
-  /* Add seeds, one at a time, to the models where they lower the risk of the answer most, until it is at most `risk`
-   * or `budget` is spent. The confidence then covers all looks at the results together. */
+  /* Add seeds, one at a time, to the models where they lower the risk of the answer most, until the risk is at most
+   * `risk` or `budget` is spent. The confidence then covers all looks at the results together. */
   bool until_decided;
   /* maximum seconds of training of all runs together, those finished earlier included; until_decided needs it */
   double budget;
@@ -328,8 +328,8 @@ typedef struct ch_model_result {
   int64_t parameters;                 /* parameters of the model */
   /* elements, and bytes at 16 bits per element, that a token adds to the cache of all layers */
   int64_t cache_elements_per_token, cache_bytes_per_token;
-  /* tokens of the sequence whose cache is compared, settings->verdict.context or `sequence`; elements in that cache,
-   * which with windows are fewer than elements per token times tokens */
+  /* tokens of the sequence whose cache is compared, settings->verdict.context or `sequence`; elements in its cache,
+   * fewer than cache_elements_per_token times tokens if layers have windows */
   int64_t cache_depth, cache_elements_at_depth;
   /* elements of states of constant size, which a sequence needs in addition */
   int64_t state_elements_per_sequence;
@@ -406,7 +406,8 @@ typedef enum ch_verdict_kind {
 /* Returns "take", "not_distinguishable" or "undecided", in static storage. */
 CH_API const char *ch_verdict_kind_name(ch_verdict_kind kind);
 
-/* The best model for caches from its own size up to that of the choice before it. */
+/* The best model for a range of cache sizes: from the size of its own cache up to that of the previous choice in
+ * ch_comparison_decision.choices. */
 typedef struct ch_comparison_choice {
   const char *name; /* model as `mechanisms` spells it */
   /* bytes of cache per token at 16 bits per element, 32 for states of constant size; of images, parameters of
@@ -446,8 +447,8 @@ CH_API ch_status ch_comparison_verdict(const ch_comparison *comparison, ch_compa
 /* ---- Larger models ---- */
 
 /* Returns the laws of a comparison with settings->schedule.ladder, in the order of `mechanisms`; they belong to the
- * comparison. A mechanism that diverged at a size has none, and the first that has one is the baseline. NULL without a
- * ladder, with settings->schedule.parts, and on ranks other than 0. */
+ * comparison. A mechanism that diverged at a size has no law. The first mechanism with a law is the baseline. NULL
+ * without a ladder, with settings->schedule.parts, and on ranks other than 0. */
 CH_API const ch_ladder_laws *ch_comparison_laws(const ch_comparison *comparison);
 
 /* ---- While it runs ---- */
@@ -548,7 +549,7 @@ typedef struct ch_mechanism_forecast {
   int64_t parameters;       /* parameters of the model */
   int64_t runs, finished;   /* number of all runs, and of those that are finished in OUT */
   int64_t tokens;           /* tokens (or images) of a run; in a total, of all runs */
-  double tokens_per_second; /* measured speed of training; 0: no run is left, or it is a total */
+  double tokens_per_second; /* measured speed of training; 0 if no run is left, and in a total */
   double seconds;           /* seconds of training and evaluating the runs that are left */
   /* bytes of a run in training: weights, gradients, moments, activations and the process itself; in a total, the
    * largest of them */

@@ -10,8 +10,8 @@
  *   settings.calibration = "book.txt";
  *   ch_compress_model("model", "small", &settings, NULL, NULL);
  *
- * ch_absorb_model removes modules and changes no number beyond rounding; ch_compress_model loses some quality
- * for size. */
+ * ch_absorb_model removes modules and changes no output beyond rounding. ch_compress_model trades some quality for
+ * size. */
 #ifndef CROSSHEAD_COMPRESS_H
 #define CROSSHEAD_COMPRESS_H
 

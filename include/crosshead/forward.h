@@ -59,7 +59,7 @@ typedef struct ch_forward_request {
 CH_API ch_status ch_forward_read(const char *path, const ch_model *model, ch_forward_request *request,
                                  ch_error *error);
 
-/* Releases the tokens, pixels and labels of ch_forward_read. `request` must not be NULL. */
+/* Releases the tokens, pixels and labels of ch_forward_read. */
 CH_API void ch_forward_request_free(ch_forward_request *request);
 
 /* The gradient of the loss with respect to a parameter. */
@@ -95,7 +95,7 @@ typedef struct ch_forward_result {
 CH_API ch_status ch_forward(const ch_model *model, const ch_forward_request *request,
                             ch_forward_result *result, ch_error *error);
 
-/* Releases the memory of a result and sets its members to zero. `result` must not be NULL. */
+/* Releases the memory of a result and sets its members to zero. */
 CH_API void ch_forward_result_free(ch_forward_result *result);
 
 /* Writes a result as a safetensors file: "logits" in the shape of ch_forward_result.logits if they were stored,

@@ -81,8 +81,8 @@ typedef enum ch_event_kind {
   CH_EVENT_END = 3           /* a choice has ended: its last event */
 } ch_event_kind;
 
-/* An event. All that it points to is valid during the call. Members whose comment does not name the event's
- * kind are 0. */
+/* An event. All that it points to is valid during the call. Members after `user` are 0 in events of
+ * kinds that their comments do not name. */
 typedef struct ch_event {
   ch_event_kind kind;
   int64_t request; /* id of the request, from ch_generation_add */
@@ -98,7 +98,7 @@ typedef struct ch_event {
    * orders them */
   const ch_token_probability *top;
   int32_t top_count;
-  int64_t index; /* index of the token in the prompt, or among the tokens of the choice; from 0 */
+  int64_t index; /* CH_EVENT_PROMPT_TOKEN: index in the prompt; CH_EVENT_TOKEN: index in the choice; from 0 */
   bool ends;     /* CH_EVENT_TOKEN: true for an end token, which has no text */
 
   /* CH_EVENT_TOKEN, CH_EVENT_END: [size] the text that is released now, perhaps none: whole UTF-8 characters,

@@ -49,7 +49,7 @@ typedef struct ch_device {
   double read_bandwidth;  /* bandwidth of memory, bytes/s */
   double flops;           /* FLOP/s of dense products */
   double flops_quantised; /* operations/s of products with block-quantised weights; 0: as `flops` */
-  int64_t memory;         /* bytes */
+  int64_t memory;         /* bytes of memory */
   /* Shares that inference reaches, above 0 and at most 1: of read_bandwidth, of `flops` in prompts, of `flops` in
    * decoding steps, and of flops_quantised; the last is 0 if flops_quantised is 0. */
   double reading, computing, computing_step, computing_quantised;
@@ -103,7 +103,7 @@ typedef struct ch_capacity_settings {
   /* name of the cache's types on pages and in JSON; NULL (default) = "bf16", "k=q8_0,v=q4_0,latent=bf16" and the
    * like */
   const char *cache_name;
-  const ch_device *devices; /* [device_count], at least one */
+  const ch_device *devices; /* [device_count] devices to plan for, at least one */
   size_t device_count;
   int32_t ranks;         /* number of ranks whose training memory is estimated; default 0: no training */
   ch_precision training; /* type that the ranks train in: F32 (default) or BF16 */

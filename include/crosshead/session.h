@@ -136,14 +136,14 @@ CH_API ch_status ch_session_truncate(ch_session *session, int64_t length, ch_err
 /* Empties all sequences. Their memory stays allocated. */
 CH_API void ch_session_reset(ch_session *session);
 
-/* Replaces sequence `to` by the first `length` tokens of sequence `from`, without computing them again. If both
- * are one sequence, it is truncated. Errors: CH_ERROR_ARGUMENT for a sequence that does not exist, a length
- * that `from` does not hold, or one that it cannot go back to (ch_session_truncate). */
+/* Replaces sequence `to` by the first `length` tokens of sequence `from`, without computing them again. If `from`
+ * and `to` are equal, the sequence is truncated. Errors: CH_ERROR_ARGUMENT for a sequence that does not exist, and
+ * for a length that `from` does not hold or cannot go back to (ch_session_truncate). */
 CH_API ch_status ch_session_copy(ch_session *session, int32_t from, int32_t to, int64_t length,
                                  ch_error *error);
 
 /* Creates a second session with the same contents, settings and end tokens, but without progress callback and
- * profile; release *fork with ch_session_free. The two share the model and nothing else. Later tokens give
+ * profile; release *fork with ch_session_free. The two sessions share the model and nothing else. Later tokens give
  * the same logits in both, bit for bit. Errors: CH_ERROR_ARGUMENT for NULL, CH_ERROR_MEMORY. */
 CH_API ch_status ch_session_fork(const ch_session *session, ch_session **fork, ch_error *error);
 

@@ -41,7 +41,7 @@ typedef struct ch_error_name {
  * "eval_every is -2; it must be at least 0". It names settings as their structs do; a front end that has
  * other names for them shows ch_error_spell's sentence. Functions fill it only when they fail. */
 typedef struct ch_error {
-  ch_status status;       /* also returned by the function */
+  ch_status status;       /* status that the function returned */
   char message[1024];     /* one sentence, NUL-terminated UTF-8 without control characters */
   char setting[32];       /* the first setting that the message names: "eval_every"; "" if it names none */
   int name_count;         /* number of elements of `names` in use */

@@ -61,7 +61,7 @@ typedef struct ch_ids {
   size_t size, capacity; /* number of ids, and number of ids that fit into the memory */
 } ch_ids;
 
-/* Releases the memory of a list and sets its members to zero. `ids` must not be NULL. */
+/* Releases the memory of a list and sets its members to zero. */
 CH_API void ch_ids_free(ch_ids *ids);
 
 /* Allocates room for `more` ids after those of the list. Returns false when out of memory, and leaves the list

@@ -24,7 +24,8 @@ extern "C" {
 
 /* The schedule of the learning rate after the warm-up. */
 typedef enum ch_train_schedule {
-  CH_TRAIN_USUAL = -1,        /* the resumed run's, else cosine; with `recover`, cosine to zero */
+  /* schedule of the resumed run; in a new run cosine, or with `recover` cosine to zero */
+  CH_TRAIN_USUAL = -1,
   CH_TRAIN_COSINE = 0,        /* half a cosine down to a tenth of the peak at the last step */
   CH_TRAIN_CONSTANT = 1,      /* always the peak */
   CH_TRAIN_COSINE_TO_ZERO = 2 /* half a cosine that reaches 0 after the last step */
@@ -32,10 +33,11 @@ typedef enum ch_train_schedule {
 
 /* Random changes of images, drawn anew each time an image is seen. Combine the last two with |. */
 enum {
-  CH_TRAIN_AUGMENT_USUAL = 0, /* the resumed run's, else both for colour images and none for grey ones */
-  CH_TRAIN_AUGMENT_NONE = 1,  /* images stay as they are */
-  CH_TRAIN_FLIP = 2,          /* half of the images, chosen at random, are mirrored left to right */
-  CH_TRAIN_CROP = 4           /* images are shifted within a black margin */
+  /* changes of the resumed run; in a new run CH_TRAIN_FLIP and CH_TRAIN_CROP for colour images, none for grey ones */
+  CH_TRAIN_AUGMENT_USUAL = 0,
+  CH_TRAIN_AUGMENT_NONE = 1, /* images stay as they are */
+  CH_TRAIN_FLIP = 2,         /* half of the images, chosen at random, are mirrored left to right */
+  CH_TRAIN_CROP = 4          /* images are shifted within a black margin */
 };
 
 /* The default of a run's seed: that of the resumed run, else 1. */
@@ -163,9 +165,9 @@ typedef struct ch_train_report {
   int64_t eval_tokens; /* validation tokens (or images) of an evaluation; -1 (default) = 131072; 0 = all */
   /* steps between checkpoints; -1 (default) or 0 = a checkpoint every ten minutes */
   int64_t checkpoint_every;
-  /* File for every operation of the second step (of the only one in a run of one step) in the Trace Event Format
-   * (chrome://tracing, Perfetto), or NULL. If it cannot be written, the run continues to its end, and ch_train sets
-   * *json and returns the error of the file. */
+  /* File for every operation of the second step that this call trains (the only one if it trains one) in the Trace
+   * Event Format (chrome://tracing, Perfetto), or NULL. If the file cannot be written, the run continues to its end,
+   * and ch_train sets *json and returns the error of the file. */
   const char *trace;
 } ch_train_report;
 

@@ -206,8 +206,8 @@ static void finish(const ch_speed_settings *options, ch_speed *speed) {
   speed->tokens_per_second = (double)(options->batch * options->tokens) / speed->seconds;
 }
 
-/* Counts the FLOPs of a prefill of T tokens. The token at position t attends to t + 1 tokens, (T + 1) / 2 on average.
- * Only the last token has logits. */
+/* Counts the FLOPs of the prefill of all prompts, of T tokens each. The token at position t attends to t + 1 tokens,
+ * (T + 1) / 2 on average. Only the last token has logits. */
 static ch_status prefill_flops(const ch_model *model, const inference *run, double *flops, ch_error *error) {
   ch_account account;
   const ch_speed_settings *options = run->options;

@@ -1,5 +1,5 @@
-/* The public functions that compare mechanisms: they run a comparison, write its report next to the results, and
- * return its findings as text. */
+/* The public functions that compare mechanisms: they run a comparison, write its report next to the results, return its
+ * findings, and forecast its time and memory. */
 #include <crosshead/compare.h>
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Machines with their limits: published figures, figures from the command line, and measurements of this machine. Only
+/* Machines with their limits: published figures, figures from the caller's text, and measurements of this machine. Only
  * this file has data sheets. */
 #include <crosshead/plan.h>
 
@@ -93,7 +93,7 @@ static ch_status unknown_device(const char *name, ch_error *error) {
                  list);
 }
 
-/* --- figures from the command line ------------------------------------------------------------------------------ */
+/* --- figures from the caller's text ----------------------------------------------------------------------------- */
 
 enum { WORD_SIZE = 96 };
 

@@ -1,5 +1,5 @@
-/* The public functions that evaluate a model on a text, on images and on continuations, and the parts that all
- * evaluations share. api_evaluate_ruler.c and evaluate_task.c evaluate tasks. */
+/* The public functions that evaluate a model on a text, on images and on continuations, the list of built-in tasks, and
+ * the parts that all evaluations share. api_evaluate_ruler.c and evaluate_task.c evaluate tasks. */
 #include <crosshead/evaluate.h>
 
 #include <stdlib.h>
@@ -221,11 +221,11 @@ ch_status ch_evaluate_images(const ch_model *model, const char *path, const ch_e
 typedef struct requests {
   ch_request_rules rules;
   ch_ids *ids;              /* [count] tokens of each request */
-  ch_score_window *windows; /* [count] */
+  ch_score_window *windows; /* [count] window of each request */
   /* [groups + 1] index of the first request of each group; the requests of a group have one context */
   int64_t *starts;
   int64_t groups;
-  ch_continuation_score *scores; /* [count] */
+  ch_continuation_score *scores; /* [count] score of each request */
 } requests;
 
 static ch_status encode_one(requests *r, ch_encoder *encoder, size_t index, ch_continuation *c,

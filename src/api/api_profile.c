@@ -17,7 +17,7 @@ static int by_time(const void *pa, const void *pb) {
   return (a < b) - (a > b);
 }
 
-/* Sorts the rows by time. Returns their sum in seconds. */
+/* Sets rows [profile->rows] to the profile's rows, the slowest first. Returns the sum of their times in seconds. */
 static double sorted(const ch_profile *profile, const ch_profile_row **rows) {
   double sum = 0;
   for (int i = 0; i < profile->rows; i++) {

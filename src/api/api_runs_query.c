@@ -12,7 +12,7 @@
 
 struct ch_run_list {
   ch_arena arena;
-  ch_run_record *runs; /* [count] */
+  ch_run_record *runs; /* [count] runs in the requested order */
   int64_t count;
 };
 
@@ -22,15 +22,13 @@ typedef struct search {
   ch_arena *arena;
   ch_text sql;
   const char *bound[128]; /* [count] parameters of the statement: paths and values */
-  bool number[128];
   int count;
 } search;
 
-static ch_status bind(search *s, const char *value, bool number, ch_error *error) {
+static ch_status bind(search *s, const char *value, ch_error *error) {
   if (s->count == 128) return ch_fail(error, CH_ERROR_ARGUMENT, "too many filters; give fewer");
   if (!value) return ch_no_memory(error);
-  s->bound[s->count] = value;
-  s->number[s->count++] = number;
+  s->bound[s->count++] = value;
   return CH_OK;
 }
 
@@ -47,8 +45,9 @@ static ch_status unknown_key(const char *key, ch_error *error) {
       key, hint);
 }
 
-/* SQL for the name of a run's mechanism. compare and sweep name runs after the mechanism ("gqa:4"). For other runs it
-   is the type in the configuration, with mha and mqa as the two extremes of gqa. */
+/* SQL for the name of a run's mechanism. compare and sweep name runs after the mechanism ("gqa:4") or a
+   configuration file. For files and for other runs, the name is the type in the configuration, with mha and mqa as the
+   two extremes of gqa. */
 static const char mechanism_sql[] =
     "(CASE WHEN kind IN ('compare', 'sweep') AND instr(name, '/') = 0 AND name NOT LIKE '%.json' THEN name "
     "WHEN mechanism <> 'gqa' THEN mechanism "
@@ -91,7 +90,7 @@ static ch_status put_key(search *s, const char *key, ch_error *error) {
       return ch_fail(error, CH_ERROR_ARGUMENT, "\"%.60s\" is not a valid key: it has a quote or a bracket",
                      key);
     ch_text_printf(&s->sql, "json_extract(\"%s\", ?)", column->name);
-    return bind(s, ch_arena_printf(s->arena, "$%s", key + length), false, error);
+    return bind(s, ch_arena_printf(s->arena, "$%s", key + length), error);
   }
   return unknown_key(key, error);
 }
@@ -100,11 +99,11 @@ static ch_status put_key(search *s, const char *key, ch_error *error) {
  * mechanism=gqa:4 finds only gqa:4. Case does not matter. */
 static ch_status put_mechanism(search *s, const char *value, bool other, ch_error *error) {
   ch_text_printf(&s->sql, "%s(%s = ? COLLATE NOCASE", other ? "NOT " : "", mechanism_sql);
-  CH_TRY(bind(s, value, false, error));
+  CH_TRY(bind(s, value, error));
   if (!strpbrk(value, ":+")) {
     ch_text_printf(&s->sql, " OR substr(%s, 1, length(?) + 1) COLLATE NOCASE IN (? || ':', ? || '+')",
                    mechanism_sql);
-    for (int i = 0; i < 3; i++) CH_TRY(bind(s, value, false, error));
+    for (int i = 0; i < 3; i++) CH_TRY(bind(s, value, error));
   }
   ch_text_puts(&s->sql, ")");
   return CH_OK;
@@ -145,12 +144,12 @@ static ch_status put_term(search *s, const char *term, ch_error *error) {
     ch_text_printf(&s->sql, " %s CASE typeof(", operators[op]);
     CH_TRY(put_key(s, key, error));
     ch_text_puts(&s->sql, ") WHEN 'text' THEN ? ELSE CAST(? AS REAL) END");
-    CH_TRY(bind(s, value, false, error));
+    CH_TRY(bind(s, value, error));
     value = counts ? ch_arena_printf(s->arena, "%lld", (long long)whole) : value;
   } else {
     ch_text_printf(&s->sql, " %s ?", operators[op]);
   }
-  return bind(s, value, numeric, error);
+  return bind(s, value, error);
 }
 
 static ch_status put_where(search *s, const ch_runs_query *query, ch_error *error) {

@@ -145,8 +145,8 @@ static ch_status settle_tables(ch_runs *runs, bool create, ch_error *error) {
   return make_tables(runs, error);
 }
 
-/* Turns on the write-ahead log, so that readers and a writer can work at the same time. SQLite needs exclusive access
- * for this and does not wait for it, so the function retries for up to a minute. */
+/* Turns on the write-ahead log, so that readers and a writer can work at the same time. The change needs
+ * exclusive access. SQLite does not wait for exclusive access, so the function retries for up to a minute. */
 static ch_status use_log(ch_runs *runs, ch_error *error) {
   for (int waited = 0;; waited += RETRY_MS) {
     if (sqlite3_exec(runs->database, "PRAGMA journal_mode = WAL", NULL, NULL, NULL) == SQLITE_OK)

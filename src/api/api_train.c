@@ -97,7 +97,7 @@ static bool is_stopped(void *context) {
 /* --- the run ----------------------------------------------------------------------------------------------------- */
 
 /* Trains to the end: from the checkpoint if the run is resumed, else from the weights of the model `from`, or from
-   new weights if that is NULL. */
+   new weights if `from` is NULL. */
 static ch_status drive(ch_train_job *t, const char *from, ch_error *error) {
   ch_rank_group *ranks = t->settings->workers.ranks;
   const ch_trainer_start start = {

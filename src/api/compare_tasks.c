@@ -48,7 +48,8 @@ static bool read_figure(json_t *report, ch_arena *arena, ch_task_result *answer)
 
 enum { LENGTH_SIZE = 32 };
 
-/* Returns true if the task generates its items and names no length. They then get the length of training sequences. */
+/* Returns true if the task generates its items and names no length. The items then get the length of training
+ * sequences. */
 static bool takes_usual_length(const ch_listed_task *task) {
   return strncmp(task->name, "ruler", 5) == 0 && !strchr(task->name, '@');
 }
@@ -124,7 +125,7 @@ ch_status ch_compare_check_task(const ch_compare_settings *s, const ch_config *c
   const char *end = ch_task_name_end(task->name);
   ch_evaluate_settings settings = settings_of(s, task, length);
   ch_config own = *config;
-  /* A trained model or its tokenizer has one of these ids. The value does not matter here. */
+  /* A trained model or its tokenizer has a beginning or an end token. The value of its id does not matter here. */
   if (own.bos_token_id < 0 && own.eos_token_id < 0) own.eos_token_id = 0;
   settings.progress = goes_on;
   settings.user = (void *)(uintptr_t)s;

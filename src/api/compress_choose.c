@@ -51,8 +51,9 @@ ch_status ch_compress_job_calibrate(ch_compress_job *c, ch_error *error) {
   return CH_OK;
 }
 
-/* Lists the numbers of component heads to try: the requested number, or else all below the number of key-value heads,
-   evenly spaced if there are many. Returns how many there are. */
+/* Lists the numbers of component heads to try: the requested number or, without a request, numbers below `groups`, all
+   of them if `groups` is at most FINEST_CHOICES, else evenly spaced ones. Returns the length of the list, 0 if the
+   requested number is not below `groups`. */
 static int choices_of(const ch_compress_job *c, int64_t groups, int64_t heads[CH_MAX_HEAD_CHOICES]) {
   int count = 0;
   if (c->s->component_heads > 0) {

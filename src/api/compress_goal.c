@@ -1,5 +1,5 @@
-/* Finds the cheapest way to save a given share of the cache: smaller element types of the cache, which leave the
- * weights unchanged, and if they raise the loss too much, fewer heads. */
+/* Finds the cheapest way to save a given share of the cache: smaller element types of the cache and, if they
+ * do not suffice or raise the loss too much, fewer heads. Element types leave the weights unchanged. */
 #include <math.h>
 
 #include "api/compress_private.h"
@@ -13,7 +13,7 @@ static const struct {
                 {"q4_0", {CH_Q4_0, CH_Q4_0, CH_Q4_0}}};
 enum { EIGHT_BIT, REMEDIES = sizeof remedies / sizeof *remedies };
 
-/* If the types raise the perplexity by at most this share, fewer heads are not tried. */
+/* If types smaller than 8 bits raise the perplexity by at most this share, fewer heads are not tried. */
 static const double little = 0.01;
 
 static ch_cache_types types_of(int remedy) {

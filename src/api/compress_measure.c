@@ -60,7 +60,7 @@ ch_status ch_compress_job_race(ch_compress_job *c, ch_error *error) {
   double rates[2][TURNS];
   int turns = 0;
   double began = ch_clock();
-  if (c->report.before.weight_bytes > most_raced) return CH_OK; /* a token reads all weights of both models */
+  if (c->report.before.weight_bytes > most_raced) return CH_OK; /* decoding a large model takes too long */
   bool alike = c->report.after.cache_elements_per_token == c->report.before.cache_elements_per_token;
   if (c->report.cache_types && alike) return CH_OK; /* both models have the same weights */
   int64_t depth = c->before->config.max_position_embeddings / 2;

@@ -36,7 +36,7 @@ typedef struct ch_compress_job {
   ch_ids tokens; /* ids of the calibration text */
   ch_calibration *calibration;
   ch_sensitivity sensitivity;
-  int64_t heads[CH_MAX_LISTED_LAYERS]; /* mea: h' of each layer */
+  int64_t heads[CH_MAX_LISTED_LAYERS]; /* mea: number of heads that each layer keeps */
   ch_cache_types types;                /* cache types of the result, if report.cache_types is set */
   ch_dtype dtype;                      /* type of the new matrices */
   ch_compressed_model compressed;
@@ -91,7 +91,8 @@ ch_status ch_compress_job_perplexity(ch_compress_job *c, const ch_model *model, 
                                      ch_error *error);
 /* Sets the sizes of a model in *figures. The size of the cache is the size at 16 bits. */
 ch_status ch_compress_job_count(const ch_model *model, ch_compression_figures *figures, ch_error *error);
-/* Measures the decoding speed of the original and the compressed model in turns. */
+/* Measures the decoding speed of the original and the compressed model in turns. Does nothing for a large model and for
+   weights that did not change. */
 ch_status ch_compress_job_race(ch_compress_job *c, ch_error *error);
 
 /* Write the compressed model, and its report (compress_write.c). */

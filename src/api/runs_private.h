@@ -35,7 +35,8 @@ ch_status ch_runs_failed(const ch_runs *runs, const char *doing, ch_error *error
 /* Prepares a statement; release it with sqlite3_finalize. */
 ch_status ch_runs_prepare(ch_runs *runs, const char *sql, sqlite3_stmt **statement, ch_error *error);
 
-/* Converts a run to JSON, with null for NaN. NULL when out of memory. */
+/* Converts a run to JSON, with null for numbers that are not finite and for negative whole numbers. NULL when out of
+   memory. */
 json_t *ch_run_record_to_json(const ch_run_record *run, bool curves);
 
 #endif

@@ -83,7 +83,7 @@ static ch_status check_shapes(const ch_train_job *t, const ch_training_control *
                      "{control}: %s has a \"%s\" of %lld, but the trained model has %lld; they must be equal",
                      control->model, sizes[i].key, (long long)sizes[i].its, (long long)sizes[i].wanted);
   ch_train_options known = t->options;
-  /* the length is not known yet; this one fits every warm-up */
+  /* the number of steps is not known yet; 100 million fit every warm-up */
   if (known.steps == 0) known.steps = 100000000;
   return ch_train_options_check(&known, a, error);
 }

@@ -65,8 +65,8 @@ ch_status ch_training_record_control(const ch_train_job *t, const ch_training_co
 /* Prepares control->run after the main run has ended: its data, options and callbacks. */
 ch_status ch_training_open_control(const ch_train_job *t, ch_training_control *control, ch_error *error);
 void ch_training_control_free(ch_training_control *control);
-/* Traces the run's second step, if requested. Call it before the first step and after each step; `steps_done` is the
-   number of steps done (train_trace.c). */
+/* Traces the second step of this call of ch_train, or its only one, if requested. Call it before the first step and
+   after each step; `steps_done` is the number of steps that this call has done (train_trace.c). */
 void ch_training_trace(ch_train_job *t, int64_t steps_done);
 
 #endif

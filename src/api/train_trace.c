@@ -1,5 +1,5 @@
-/* The trace of a run's second step, or of its only one. The first step is not typical, because it touches memory for
- * the first time. Rank 0 writes the events of all ranks, one lane per rank. */
+/* The trace of the second step that a call of ch_train computes, or of its only one. The first step is not typical,
+ * because it touches memory for the first time. Rank 0 writes the events of all ranks, one lane per rank. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +61,8 @@ static ch_status write_lanes(const ch_train_job *t, lane *lanes, int ranks, ch_e
 
 /* --- work of every rank ------------------------------------------------------------------------------------------ */
 
-/* Allocates memory for counts [ranks] events of all ranks on rank 0, and for the rank's own events. */
+/* Sets the counts of the lanes to counts [ranks]. Allocates memory for this rank's events and, on rank 0, for the
+   events of all ranks. */
 static ch_status reserve_events(const ch_train_job *t, lane *lanes, const int64_t *counts, sent_event **own,
                                 ch_error *error) {
   ch_rank_group *ranks = t->settings->workers.ranks;

@@ -1,5 +1,5 @@
-/* Builds the attention of a layer: writes the states, appends them to the cache if there is one, and reads them.
- * registry.c lists the mechanisms. */
+/* Declares the parameters of a layer's attention, and builds its graph: writes the states, appends them
+ * to the cache if there is one, and reads them. registry.c lists the mechanisms. */
 #include "attention/registry.h"
 
 void ch_attention_declare(ch_declaration *declaration) {

@@ -85,8 +85,8 @@ static ch_node *queries(ch_builder *builder, ch_node *x) {
   return c->attention.content_bias ? ch_op_tag_heads(graph, q, heads) : q;
 }
 
-/* Attends with one key for all heads. The cache holds it once; in training it is repeated for every head of
-   values. */
+/* Attends with one key for all heads. The cache holds the key once. Without a cache, it is repeated for every
+   head of values. */
 static ch_node *collaborative_read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   const ch_config *c = builder->config;
   int64_t groups = c->num_key_value_heads, width = key_width(c);
@@ -117,8 +117,8 @@ static int64_t shared_latent_dim(const ch_config *config) {
 
 static const char *const keys[] = {"shared_qk_dim", "content_bias", NULL};
 
-/* Sets the default shared dims: a third of all heads together, in whole heads, as the paper does for BERT
-   (256 of 768). */
+/* Sets the shared dims to `number`. The default for 0 is a third of the dims of all heads, in whole heads, as in the
+   paper for BERT (256 of 768). */
 static ch_status third_of_heads(ch_config *config, int64_t number, const char *where, ch_error *error) {
   (void)where;
   (void)error;

@@ -2,8 +2,8 @@
  * embedding of their own token, and normed:
  *
  *   kv = LayerNorm(kv * W_g E[token])      (gate_op "add": kv + ...; gate_norm false: no norm)
- * The gate depends only on the token's id. For it the cache stores one row per id, and for the norm two moments per
- * token. */
+ * The gate depends only on the token's id. The cache stores one row of the gate per id and, for the norm, two moments
+ * per token. */
 #include "attention/embedding_gate.h"
 
 #include <math.h>

@@ -20,8 +20,8 @@ void ch_write_embedding_gate(ch_builder *builder, ch_node *kv, ch_node *state[])
 ch_node *ch_read_embedding_gate(ch_builder *builder, ch_node *kv, ch_node *const state[]);
 
 /* Returns true if attention of one query per sequence to the cache can compute tokens of one id together. The gate
-   must multiply the expanded state directly, without knocking or QK norm. Sinks, softcapping and sliding windows are
-   not supported. */
+   must multiply the expanded state directly, without knocking or QK norm. Sink logits, softcapping and sliding windows
+   are not supported. Returns false if builder->expand_gates is set. */
 bool ch_gate_groups_tokens(const ch_builder *builder);
 /* Attends with tokens of one id together (ch_op_gated_attend); state: the gate's parts. */
 ch_node *ch_attend_gated(ch_builder *builder, ch_node *q, ch_node *kv_b, ch_node *latents,

@@ -30,8 +30,8 @@ ch_status ch_check_one_key_head(const ch_config *config, const char *where, ch_e
       where, (long long)config->num_key_value_heads, config->attention.type);
 }
 
-/* Presets 7/8 as many heads, of `number` dims, or for 0 of twice the dims. For 0, all heads together are wider than
-   the model. */
+/* Presets 7/8 as many heads (rounded), of `number` dims each. For 0, heads have twice as many dims as before, and all
+   heads together are wider than the model. */
 ch_status ch_preset_factored(ch_config *config, int64_t number, const char *where, ch_error *error) {
   (void)where;
   (void)error;

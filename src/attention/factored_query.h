@@ -11,7 +11,8 @@ ch_node *ch_factored_query(ch_builder *builder, ch_node *x);
 /* Sets the default of num_key_value_heads, 1. ch_check_one_key_head rejects any other value. */
 void ch_one_key_head(ch_config *config);
 ch_status ch_check_one_key_head(const ch_config *config, const char *where, ch_error *error);
-/* Presets MFA's proportions: 7/8 as many heads, of `number` dims each, or for 0 of twice the dims. */
+/* Presets MFA's proportions: 7/8 as many heads (rounded), of `number` dims each. For 0, heads have twice as many dims
+   as before. */
 ch_status ch_preset_factored(ch_config *config, int64_t number, const char *where, ch_error *error);
 
 #endif

@@ -5,7 +5,8 @@
 #include "attention/mechanism.h"
 
 /* Fails if a size is missing, or unless the number of latents divides "kv_lora_rank", the number of branches divides
-   the number of latents, and the number of latents per branch divides the heads. */
+   the number of latents, and the number of latents per branch divides the heads. Also fails for an odd qk_rope_head_dim
+   with RoPE. Also fails if several branches have "knocking.per_head" or make more than 2^24 rows of kv_b_proj. */
 ch_status ch_grouped_latents_check(const ch_config *config, const char *where, ch_error *error);
 void ch_grouped_latents_declare(ch_declaration *declaration);
 int ch_grouped_latents_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]);

@@ -1,10 +1,12 @@
-/* Queries of unrotated and rotated dimensions, for mechanisms with latents, and the usual sizes of both. */
+/* Queries of unrotated and rotated dimensions, for mechanisms with latents, and the usual sizes of heads and
+   latents. */
 #ifndef CH_ATTENTION_LATENT_QUERY_H
 #define CH_ATTENTION_LATENT_QUERY_H
 
 #include "attention/mechanism.h"
 
-/* Declares the tensors of the query, W_q, or W_qa, its norm and W_qb, and those of the modules on queries. */
+/* Declares the tensors of the query: W_q, or W_qa with its norm and W_qb. Also declares the tensors of the modules on
+   queries. */
 void ch_latent_query_declare(ch_declaration *declaration);
 /* Returns queries [N, H (n + r)]. In each head the first n dims are knocked and the last r rotated. With
    "latent_scale", the normed low-rank query is multiplied by sqrt(D / q_lora_rank). */

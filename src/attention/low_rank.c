@@ -1,6 +1,6 @@
-/* Low-rank projections: W_l = B_l A_l with A_l [rank, in] and B_l [out, rank], where each layer has its own pair. Or
- * W_l = B_l A_g: the layers of group g share the first factor, their basis, and B_l has the layer's coefficients
- * (Basis Sharing, arXiv 2410.03765). */
+/* Low-rank projections: W_l = B_l A_l with A_l [rank, in] and B_l [out, rank], where each layer has its own pair. In
+ * Basis Sharing (arXiv 2410.03765), W_l = B_l A_g: the layers of group g share the first factor, their basis, and B_l
+ * has the layer's coefficients. */
 #include <math.h>
 #include <stdio.h>
 

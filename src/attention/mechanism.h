@@ -45,8 +45,9 @@ typedef struct ch_angles {
   int64_t rotary;
   bool local; /* true for the RoPE of "local_rope_layers" */
   const double *frequencies;
-  ch_node *table, *query_table; /* table of this run's positions, and that table times YaRN's factor */
-  const void *levels;           /* levels for cached positions (ch_rope_levels_for) */
+  /* table: cosines and sines of this run's positions; query_table: `table` times YaRN's or LongRoPE's factor */
+  ch_node *table, *query_table;
+  const void *levels; /* levels for cached positions (ch_rope_levels_for) */
   struct ch_angles *next;
 } ch_angles;
 
@@ -58,7 +59,8 @@ typedef struct ch_builder {
   ch_node **leaves; /* [params->count] parameter leaves created so far */
   bool trainable;
   bool causal; /* true if a token sees only itself and earlier tokens; else its whole sequence (an encoder) */
-  /* tokens of a sequence for which layers that slide have a ring; 0: such layers store all tokens */
+  /* maximum tokens of a sequence in the cache, whose layers with a sliding window then have rings; 0: all layers store
+     all tokens */
   int64_t capacity;
   int64_t context;      /* maximum number of tokens of the text that this run is a part of, for LongRoPE */
   bool cached;          /* true if states go through the cache: decoding and cached prefill */
@@ -66,10 +68,12 @@ typedef struct ch_builder {
   bool gates_known;     /* true if the cache already holds the gates of all ids */
   /* true: gated latents are expanded token by token, even if tokens could be grouped by id */
   bool expand_gates;
-  int table_shares;        /* processes that share the columns of each gate's lookup table, if more than 1 */
+  /* number of processes that share the columns of each gate's lookup table, if more than 1 */
+  int table_shares;
   ch_node *document_start; /* first token that each token sees; NULL: attention crosses document boundaries */
   int layer;
-  /* Parts of the state of the last layer that wrote: as they are read, and as they were written before the cache. */
+  /* states: parts of the state of the last layer that wrote, as queries read them; written: the same parts before they
+     are appended to the cache */
   ch_node *states[CH_MAX_STATE_PARTS], *written[CH_MAX_STATE_PARTS];
   struct ch_angles **angles; /* list of angles created so far, for all copies of this builder */
 } ch_builder;
@@ -143,7 +147,7 @@ typedef struct ch_mechanism {
 /* Returns "self_attn", or "linear_attn" for layers of that type. */
 const char *ch_attention_module(const ch_config *config, int layer);
 
-/* Declares "{name}.weight" [out, in], or the tensors that replace it in the config. The initial values of output
+/* Declares "{name}.weight" [out, in], or the tensors that the config puts in its place. The initial values of output
    projections are divided by sqrt(2 (layer + 1)), except with "init": "deepseek". */
 void ch_declare_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
 void ch_declare_output_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
@@ -292,7 +296,7 @@ int ch_layer_state(const ch_config *config, int layer, ch_state_part parts[CH_MA
 /* The limits of what a query of the layer being built sees, besides document starts. ch_attend_states passes them
    to attention. */
 typedef struct ch_visibility {
-  /* number of tokens in the window, 0: no window; number of first tokens that stay visible */
+  /* window: number of tokens in the sliding window, 0: no window; sinks: number of first tokens that stay visible */
   int64_t window, sinks;
   ch_node *logits; /* [H] sink logits, or NULL */
 } ch_visibility;

@@ -40,7 +40,7 @@ static bool leads(const ch_config *config, int layer) {
   return group_leader(config, layer) == layer;
 }
 
-/* Returns the layer whose kv_b_proj and later tensors expand the latents that `layer` reads. */
+/* Returns the layer whose kv_b_proj, modules and gate expand the latents that `layer` reads. */
 static int expanding_layer(const ch_config *config, int layer) {
   return config->attention.layer_group_shares == CH_GROUP_SHARES_LATENT ? layer : group_leader(config, layer);
 }

@@ -124,8 +124,8 @@ int64_t ch_mla_apart_expanding(const ch_config *config) {
   return expanding(config, CH_ON_K) + expanding(config, CH_ON_V);
 }
 
-/* Returns true if attention reads latents of keys, or of values, directly: that is possible, and needs no more
-   multiply-adds than expanding them once for all queries of the pass. */
+/* Returns true if attention reads latents of keys, or of values, directly. It does so if absorbing is possible and
+   needs no more multiply-adds than expanding the latents once for all queries of the pass. */
 static bool is_absorbed(const ch_builder *builder, unsigned on) {
   sizes s = mla_apart_sizes_of(builder->config);
   int64_t latent = on == CH_ON_K ? s.keys : s.values, dim = on == CH_ON_K ? s.nope : s.value;

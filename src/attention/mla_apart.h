@@ -1,5 +1,5 @@
-/* Latent attention with separate latents of keys and values, or a latent of only one of them (mla_apart.c).
- * mla.c calls it if the configuration has "k_lora_rank" or "v_lora_rank". */
+/* Latent attention with separate latents of keys and values, or a latent of only one of them (mla_apart.c). mla.c calls
+ * these functions if the configuration has "k_lora_rank" or "v_lora_rank". */
 #ifndef CH_ATTENTION_MLA_APART_H
 #define CH_ATTENTION_MLA_APART_H
 

@@ -54,8 +54,8 @@ static ch_node *logits(ch_builder *builder, ch_node *x, const char *name) {
   return ch_op_linear(builder->graph, x, ch_attention_param(builder, name), NULL);
 }
 
-/* Computes g [N, H]. The balance loss is the experts' loss (route.c) times k, because f_i is a share of tokens here
-   and a share of choices there. */
+/* Computes g [N, H]. The balance loss is the experts' loss (route.c) times k: the paper's f_i is a share of tokens, and
+   that of route.c is a share of choices. */
 static ch_node *weights(ch_builder *builder, ch_node *x) {
   const ch_attention_config *a = &builder->config->attention;
   ch_graph *graph = builder->graph;

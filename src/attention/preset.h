@@ -16,7 +16,8 @@ typedef struct ch_preset {
 
 /* The ch_preset.number of presets whose N is the number of key-value heads. */
 extern const char ch_preset_counts_groups[];
-/* Presets N key-value heads, or for 0 a quarter of the query heads, at least 2. */
+/* Presets N key-value heads, or for 0 the smallest divisor of the query heads that is at least 2 and at least a quarter
+   of them (rounded down). One query head has one key-value head. */
 ch_status ch_preset_grouped(ch_config *config, int64_t number, const char *where, ch_error *error);
 /* Sets the number of key-value heads. Fails if it does not divide the query heads; the error names the numbers
    that do. */

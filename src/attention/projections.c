@@ -90,7 +90,7 @@ void ch_keep_plain(ch_declaration *declaration, const char *name) {
 
 /* --- building ------------------------------------------------------------------------------------------- */
 
-/* Returns the builder at the layer that has the projection. */
+/* Returns a copy of the builder at the layer that has the projection. */
 static ch_builder at_owner(const ch_builder *builder, const char *name) {
   ch_builder owner = *builder;
   if (ch_is_of_writer(name)) owner.layer = ch_writing_layer(builder->config, builder->layer);

@@ -1,5 +1,5 @@
-/* Lists the mechanisms, one line each, and computes the properties of a configuration that its mechanism
- * determines. */
+/* Lists the mechanisms that "attention.type" can name, one line each, and computes the properties of a configuration
+ * that its mechanism determines. */
 #include "attention/registry.h"
 
 #include <stdio.h>

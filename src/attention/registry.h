@@ -1,14 +1,15 @@
-/* The list of all mechanisms, and the properties of a configuration that its mechanism determines. */
+/* The list of the mechanisms that "attention.type" can name, and the properties of a configuration that its mechanism
+   determines. */
 #ifndef CH_ATTENTION_REGISTRY_H
 #define CH_ATTENTION_REGISTRY_H
 
 #include "attention/mechanism.h"
 
-/* Returns the mechanism of this name, or NULL if there is none. */
+/* Returns the listed mechanism of this name, or NULL if there is none. Gated DeltaNet is not listed. */
 const ch_mechanism *ch_mechanism_find(const char *name);
-/* Returns all mechanisms, NULL-terminated. */
+/* Returns the listed mechanisms, NULL-terminated. */
 const ch_mechanism *const *ch_mechanisms(void);
-/* Returns the names of all mechanisms, NULL-terminated. */
+/* Returns the names of the listed mechanisms, NULL-terminated. */
 const char *const *ch_mechanism_names(void);
 /* Returns true if `key` is among the mechanism's own keys of the `attention` object. Returns false if mechanism is
    NULL. */

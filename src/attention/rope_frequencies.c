@@ -17,8 +17,8 @@ static double llama3(double frequency, const ch_rope_scaling *scaling) {
 }
 
 /* Returns the pair that turns `turns` times in the original context, for YaRN (Peng et al. 2023). Pairs that turn
-   often there keep their frequency. The wavelengths of those that turn less than about once are stretched by
-   `factor`. A ramp connects the two. */
+   beta_fast times or more in that context keep their frequency. The wavelengths of pairs that turn beta_slow times or
+   less are stretched by `factor`. A ramp connects the two ranges. */
 static double correction_pair(double turns, const ch_config *config, int64_t rotary) {
   const double pi = 3.14159265358979323846;
   double context = (double)config->rope_scaling.original_max_position_embeddings;

@@ -1,6 +1,6 @@
 /* Matrices as combinations of atoms that all layers share (MASA eq. 2): W_l = sum over s of c[l, s] D_s, with learned
- * coefficients. Or W_l is a single atom, assigned as in sequential sharing (Takase & Kiyono) or repeat-all-over
- * (MobileLLM).
+ * coefficients. With the types "sequential" and "repeat", W_l is a single atom, assigned as in sequential sharing
+ * (Takase & Kiyono) or repeat-all-over (MobileLLM).
  *
  * Coefficients are trained directly ("direct"), or a small MLP computes them from an embedding of the layer ("mlp", as
  * in the paper); inference needs only its results. Each group of consecutive layers may have its own dictionary. */
@@ -68,7 +68,7 @@ static int declare_atoms(ch_declaration *declaration, const char *name, int64_t 
   }
   if (index < 0) return -1;
   ch_param *row = &params->rows[index];
-  /* if a common dictionary has both roles, it is CH_PARAM_HIDDEN */
+  /* the role of a common dictionary of hidden and output projections is CH_PARAM_HIDDEN */
   if (role == CH_PARAM_HIDDEN) row->role = role;
   if (row->rank == 3 && (row->shape[1] != out || row->shape[2] != in)) {
     ch_params_fail(

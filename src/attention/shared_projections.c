@@ -1,5 +1,5 @@
-/* Checks that every layer has the projections of "sharing.projections", in one shape. For the check, layers declare
- * only the shapes of their projections. */
+/* Checks that every layer has the projections of "sharing.projections", in one shape unless the sharing is low-rank.
+ * For the check, layers declare only the shapes of their projections. */
 #include <stdio.h>
 
 #include "attention/registry.h"

@@ -50,8 +50,8 @@ static ch_status tpa_check(const ch_config *c, const char *where, ch_error *erro
 
 /* --- tensors and state ---------------------------------------------------------------------------------- */
 
-/* Declares the two factors of a state, such as "a_k_proj" and "b_k_proj", of `rank`. Their initial values have the
-   authors' standard deviations. */
+/* Declares the two factors of a state, such as "a_k_proj" and "b_k_proj", of `rank`. Projections start with the
+   authors' standard deviations. Fixed factors start one-hot, with noise. */
 static void declare_factors(ch_declaration *declaration, char state, int64_t rank) {
   const ch_config *c = declaration->config;
   int64_t heads = c->num_attention_heads, d = c->head_dim, width = c->hidden_size;

@@ -24,8 +24,8 @@ const ch_weight_source *ch_weight_source_of(const ch_config *config, const char 
 extern const ch_weight_source ch_source_masa, ch_source_one_atom, ch_source_low_rank;
 
 /* residual.c: checkpoints may add a product to any projection's matrix, W_l = What_l + b_l a_l
-   ("{name}.residual.a.weight" [rank, in] and "{name}.residual.b.weight" [out, rank]). It is declared if
-   ch_params.known has it. */
+   ("{name}.residual.a.weight" [rank, in] and "{name}.residual.b.weight" [out, rank]). The factors are declared if
+   ch_params.known has the first one and model_type begins with "crosshead". */
 void ch_residual_declare(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
 bool ch_has_residual(const ch_params *params, int layer, const char *name);
 /* Adds the residual to the matrix. ch_add_residual_of adds x a^T b^T to y = x What^T. Without a residual, both

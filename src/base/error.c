@@ -1,8 +1,8 @@
 /* Status names and error messages.
  *
- * A message names settings in braces, "{steps} must be positive". The error records the positions of the names, so
- * that a front end can spell them as its own options. Text quoted from files and arguments is shortened and loses its
- * control characters. Nothing here prints. */
+ * A message names settings in braces, "{steps} must be positive". The error records the positions of the names, so that
+ * a front end can spell them as its own options. Long words are shortened, and control characters become question
+ * marks. Nothing here prints. */
 #include "base/error.h"
 
 #include <stdarg.h>

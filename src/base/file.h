@@ -1,4 +1,4 @@
-/* Files: reading by memory map, and writing so that no reader sees half a file. */
+/* Files: reading, writing so that no reader sees half a file, copying, directories and paths. */
 #ifndef CH_BASE_FILE_H
 #define CH_BASE_FILE_H
 

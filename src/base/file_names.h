@@ -17,8 +17,8 @@
 #define CH_DATA_TOKENS "data.tokens"
 #define CH_DATA_RECORD "data.json"
 
-/* A comparison or a sweep: its settings, its results, the result in the directory of a finished model, and the record
-   of a run that tried a learning rate. */
+/* The settings of a comparison, the settings of a sweep, the results of either, the result in the directory of a
+   finished model, and the record of a run that tried a learning rate. */
 #define CH_COMPARE_SETTINGS "compare.json"
 #define CH_SWEEP_SETTINGS "sweep.json"
 #define CH_COMPARE_RESULTS "results.json"
@@ -32,7 +32,8 @@ bool ch_is_one_of(const char *const *names, const char *entry);
 void ch_remove_leftovers(const char *directory, const char *const *names);
 /* Returns true if the path is a directory without entries. */
 bool ch_holds_nothing(const char *directory);
-/* Returns true if a directory has only the files that training derives from its text: the run never began. */
+/* Returns true if a directory has tokens or their record, and nothing else but files of a tokenizer. A training run
+   there never began. */
 bool ch_holds_prepared_text(const char *directory);
 /* Finds the first entry of a directory that is not a file of a run before its first checkpoint, and writes its name,
    cut to `size`. Returns false if there is none. */

@@ -45,7 +45,7 @@ static ch_status parse_error(const char *text, size_t size, const char *where, c
     snprintf(name, sizeof name, "%.*s", (int)length, key);
     ch_json_quote(name, quoted, sizeof quoted);
   }
-  /* jansson quotes the offending bytes unchanged. This makes the message one line of ASCII. */
+  /* jansson quotes the offending bytes unchanged. All but printable ASCII becomes question marks. */
   size_t used = 0;
   for (const char *p = why->text; *p && used + 1 < sizeof what; p++)
     what[used++] = (*p >= ' ' && *p < 127) ? *p : '?';

@@ -51,8 +51,8 @@ json_t *ch_json_finite(double number);
 void ch_json_put_string(ch_text *json, const char *string);
 /* Like ch_json_put_string, for `size` bytes of UTF-8, which may include any control characters. */
 void ch_json_put_bytes(ch_text *json, const char *bytes, size_t size);
-/* Appends the shortest text that reads back as the same double, with a point or an exponent: 10000.0,
-   1e-05. */
+/* Appends the shortest text that reads back as the same double, with a point or an exponent: 10000.0, 1e-05. Whole
+   numbers from 1e15 on may have neither. */
 void ch_json_put_number(ch_text *json, double number);
 
 #endif

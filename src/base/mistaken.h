@@ -11,8 +11,8 @@
    elsewhere. */
 bool ch_is_lfs_pointer(const void *data, size_t size);
 
-/* Fails if the bytes of the file `where` cannot be part of a model: a Git LFS pointer, a web page, PyTorch's pickles,
-   or a text if `text` is false. The message names the kind. */
+/* Fails if the bytes of the file `where` cannot be part of a model: a Git LFS or git-annex pointer, a web page,
+   PyTorch's pickles, or a text if `text` is false. The message names the kind. */
 ch_status ch_refuse_mistaken(const char *where, const void *data, size_t size, bool text, ch_error *error);
 
 /* Fails if the names in a directory show that it is not a model directory. The message names the directory's kind, or

@@ -21,8 +21,8 @@ typedef struct ch_progress_line {
 void ch_progress_begin(ch_progress_line *progress, FILE *stream);
 /* Returns the seconds since ch_progress_begin. */
 double ch_progress_seconds(const ch_progress_line *progress);
-/* Returns true if the finished `share` (0 to 1) is large enough to estimate the remaining time. Estimates from a
-   small share would be wrong, because most work begins slowly. */
+/* Returns true if the finished `share` (0 to 1) and the time so far are enough to estimate the remaining time.
+   Estimates from a small share would be wrong, because most work begins slowly. */
 bool ch_progress_foresees(const ch_progress_line *progress, double share);
 /* Returns true if a line shown now would be printed, so that the caller can avoid computing it. */
 bool ch_progress_due(const ch_progress_line *progress);
@@ -30,7 +30,7 @@ bool ch_progress_due(const ch_progress_line *progress);
    is cut to the terminal's width. */
 void ch_progress_show(ch_progress_line *progress, bool force, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Like ch_progress_show, for work of which `share` (0 to 1) took `seconds`: "reading: 40 %, 3 s left". */
+/* Like ch_progress_show, for work of which `share` (0 to 1) took `seconds`: "reading: 40 %, 3s left". */
 void ch_progress_show_share(ch_progress_line *progress, const char *what, double share, double seconds);
 /* Prints a permanent line above the live line. */
 void ch_progress_print(ch_progress_line *progress, const char *format, ...)

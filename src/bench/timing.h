@@ -21,7 +21,7 @@ typedef struct ch_timing {
   int least, most; /* minimum and maximum number of timed repetitions of each work */
   /* seconds after which no round of turns begins, if each work has `least` repetitions */
   double enough_seconds;
-  double most_seconds; /* seconds after which no round of turns but the first begins; 0: no limit */
+  double most_seconds; /* seconds after which no second or later round of turns begins; 0: no limit */
   double turn_seconds; /* seconds for which a work is repeated in each of its turns; 0: one repetition */
   ch_stop_test stop;   /* called after every repetition; may be NULL */
   void *stop_context;

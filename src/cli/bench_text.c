@@ -1,4 +1,4 @@
-/* Prints the rows of `crosshead bench`, and the machine above them. */
+/* Prints the rows of `crosshead bench` and the machine above them, and converts them to JSON. */
 #include "cli/bench_text.h"
 
 #include <stdio.h>

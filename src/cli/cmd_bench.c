@@ -191,7 +191,7 @@ static ch_status begin_row(bench *b, ch_bench_row *r, ch_error *error) {
   return open_profile(b, r, title, error);
 }
 
-/* Returns true if standard output has lost its reader. */
+/* Returns true if a write to standard output has failed. */
 static bool is_over(void) {
   return !ch_output_alive();
 }

@@ -159,9 +159,12 @@ typedef struct display {
   const arguments *arguments;
   ch_progress_line progress;
   ch_run_recorder keeper;
-  char name[160];                  /* name of the model in training, with its seed if there are several */
-  double seconds;                  /* smoothed seconds of a step */
-  double timing_began, turn_began; /* ch_clock at the start of the first and of the current timing round */
+  /* name of the model in training, with its seed if there are several seeds */
+  char name[160];
+  double seconds; /* smoothed seconds of a step */
+  /* timing_began: ch_clock at the start of the first timing round; turn_began: ch_clock at the start of the current
+     one */
+  double timing_began, turn_began;
   int32_t turn;
   const char *out; /* directory of the size of the ladder that is being trained */
 } display;

@@ -95,8 +95,8 @@ typedef struct display {
   const arguments *arguments;
   ch_progress_line progress;
   ch_run_recorder keeper;
-  int planned, done; /* numbers of runs */
-  /* steps that this command has completed, and all steps that it has to do */
+  int planned, done; /* planned: number of runs; done: number of finished runs */
+  /* steps_taken: steps that this command has completed; steps_left: all steps that it has to do */
   double steps_taken, steps_left;
   int64_t steps; /* steps per run */
 } display;

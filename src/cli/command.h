@@ -135,7 +135,8 @@ extern const ch_command *const ch_hidden_commands[];
 /* Returns true if the option was given on the command line. */
 bool ch_option_given(const void *arguments, const char *name);
 
-/* Returns the path to write an option's output to. It is renamed to the user's path when the command succeeds. */
+/* Returns the path to write an option's output to. If it is not the user's path, it is renamed to that path when the
+   command succeeds. */
 const char *ch_output_path(const void *arguments, const char *option);
 
 enum { CH_MESSAGE_SIZE = 1400 };

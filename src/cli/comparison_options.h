@@ -7,7 +7,7 @@
 #include "cli/command.h"
 #include "cli/precision.h"
 
-/* The values of the shared options. It is a member of each command's argument struct. */
+/* The values of the shared options. Each command's argument struct has one. */
 typedef struct ch_lineup {
   ch_compare_settings settings; /* settings that are numbers or texts */
   /* names of settings that ch_lineup_settings converts */

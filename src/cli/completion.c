@@ -3,7 +3,7 @@
 
 #include "cli/help.h"
 
-/* Escapes text for single quotes of a shell. The characters in `extra` also get a backslash. */
+/* Escapes text for single quotes of a shell. Newlines become spaces. The characters in `extra` also get a backslash. */
 static void put_quoted(ch_text *script, const char *text, const char *extra) {
   for (; *text; text++) {
     if (*text == '\'')

@@ -27,8 +27,8 @@ typedef struct ch_destinations {
 ch_status ch_destinations_open(const ch_command *command, const ch_command_line *parsed, ch_destinations *all,
                                ch_error *error);
 /* Ends a command. If `status` is CH_OK, renames the outputs to their final paths and deletes the replaced ones.
-   Otherwise restores the replaced outputs, except of a job that can already be continued. Returns `status`, or the
-   error of a rename or deletion. */
+   Otherwise restores each replaced output, unless the new one is a job that can already be continued. Returns `status`,
+   or the error of a rename or deletion. */
 ch_status ch_destinations_close(ch_destinations *all, ch_status status, ch_error *error);
 /* Returns the path that the command writes for the option; NULL if the option names no output. */
 const char *ch_destinations_path(const ch_destinations *all, const char *option);

@@ -1,4 +1,4 @@
-/* crosshead eval --task: writes the log of samples and prints the figures. */
+/* crosshead eval --task: lists the tasks, writes the log of samples and formats the figures. */
 #include "cli/eval_task.h"
 
 #include <math.h>

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns false after an interruption, or once standard output has no reader. */
+/* Returns false after an interruption, or once a write to standard output has failed. */
 bool ch_text_is_wanted(void);
 /* Returns ch_text_is_wanted; a callback for ch_session_set_progress. */
 bool ch_prompt_is_wanted(int64_t done, int64_t total, void *user);

@@ -8,7 +8,7 @@
 
 typedef struct ch_many_texts {
   ch_session *session;
-  int64_t sequences; /* the session's sequences: texts generated at a time */
+  int64_t sequences; /* number of the session's sequences: texts generated at a time */
   const ch_prompts *prompts;
   int64_t samples;           /* texts per prompt */
   uint64_t seed;             /* seed of the first sample; sample i of a prompt has seed + i */

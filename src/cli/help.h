@@ -1,4 +1,4 @@
-/* Help texts from the command tables. */
+/* Help texts, the man page and completion scripts from the command tables, and the search for commands by name. */
 #ifndef CH_CLI_HELP_H
 #define CH_CLI_HELP_H
 

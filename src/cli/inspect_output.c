@@ -50,7 +50,7 @@ static const char *const known[] = {"config.json",
 /* Files by which a directory is recognised. The first match decides. */
 static const struct {
   const char *name, *what;
-  bool nested; /* true if it has directories of runs */
+  bool nested; /* true if the directory has directories of runs */
 } marks[] = {{CH_COMPARE_SETTINGS, "a comparison", true},
              {CH_SWEEP_SETTINGS, "a sweep", true},
              {CH_TRAIN_CONTROL_RECORD, "a training run with its control", true},

@@ -24,7 +24,7 @@ static atomic_llong first_ns;
 static struct sigaction before[SIGNALS];
 static stack_t stack_before;
 static bool watching;
-/* Launchers and Slurm send the last two as warnings that the time of a job is nearly over. */
+/* Launchers and Slurm send SIGUSR1 and SIGUSR2 as warnings that the time of a job is nearly over. */
 static const int signals[SIGNALS] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
 static bool is_warning(int number) {

@@ -5,7 +5,7 @@
 
 #include "cli/help.h"
 
-/* Writes text in roff, with backslashes, dashes and leading dots escaped. */
+/* Writes text in roff, with backslashes, dashes, and dots and apostrophes at the start of lines escaped. */
 static void put_escaped(ch_text *page, const char *text, size_t size) {
   bool at_start = true;
   for (size_t i = 0; i < size; i++) {

@@ -24,8 +24,8 @@ typedef struct list {
   const ch_run_list *runs;
   int64_t count;
   ch_cell *rows; /* [count][FIXED] */
-  json_t **flat; /* [count] flat objects of runs whose settings look like another's; else NULL */
-  json_t *more;  /* array of the keys in which such runs differ; each becomes a column */
+  json_t **flat; /* [count] flat objects of runs; NULL: not needed yet */
+  json_t *more;  /* array of the keys in which runs with equal rows differ; each becomes a column */
   bool with_mechanism;
 } list;
 
@@ -83,7 +83,7 @@ static bool has_key(const json_t *keys, const char *key) {
   return false;
 }
 
-/* Adds the settings in which two runs differ. */
+/* Adds the keys of the settings of `a` that `b` lacks or has with another value. `keys` gets at most MOST_MORE. */
 static void add_differences(json_t *keys, const json_t *a, const json_t *b) {
   const char *key;
   json_t *value;
@@ -100,7 +100,8 @@ static json_t *flat_at(list *l, int64_t run) {
   return l->flat[run];
 }
 
-/* Compares every run with the first run whose row has the same settings. */
+/* Compares every run with the first run whose row has the same settings, and adds the keys in which they differ to
+   l->more. Returns false if out of memory. */
 static bool tell_apart(list *l) {
   json_t *first = json_object(); /* maps the settings of a row to the index of the first run that has them */
   bool fine = first != NULL;

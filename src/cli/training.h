@@ -14,7 +14,7 @@ typedef struct ch_training_arguments {
   const char *out, *runs, *schedule, *dtype, *separator, *augment, *engine, *validation;
   bool json, force;
   int64_t seed, threads, ranks_per_run;
-  ch_train_settings settings; /* only members whose options were given are set */
+  ch_train_settings settings; /* values of options; ch_training_read copies those that were given */
 } ch_training_arguments;
 
 extern const ch_option ch_training_option_table[];

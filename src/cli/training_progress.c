@@ -63,7 +63,7 @@ static void show_share(ch_training_view *view, double share) {
                      (long long)view->start.steps, 100 * share);
 }
 
-/* Writes a loss in words: "perplexity 3.21", or "top-1 61.2 %, top-5 95.0 %". */
+/* Writes the quality of a model: "perplexity 3.21", or "top-1 61.20 %, top-5 95.00 %". */
 static const char *quality(double loss, double top1, double top5, char *buffer, size_t size) {
   if (top1 >= 0)
     snprintf(buffer, size, "top-1 %.2f %%, top-5 %.2f %%", 100 * top1, 100 * top5);

@@ -27,7 +27,7 @@ typedef struct fold_job {
   int layer;        /* layer being folded */
 } fold_job;
 
-/* --- what folds -------------------------------------------------------------------------------------------------- */
+/* --- modules that can be folded ---------------------------------------------------------------------------------- */
 
 static const char *letter(unsigned on) {
   return on == CH_ON_Q ? "q" : on == CH_ON_K ? "k" : "v";
@@ -55,7 +55,8 @@ static bool mixing_saves(const ch_config *config, int layer) {
   return ch_mixed_on_read(config, layer, CH_ON_K) || ch_mixed_on_read(config, layer, CH_ON_V);
 }
 
-/* Returns true if the mixing of a layer is folded: the projection makes all G heads then, and the cache holds them. */
+/* Returns true if the mixing of a layer is folded. The projection then computes all G heads, and the cache holds
+   them. */
 static bool mixing_folds(const fold_job *f, int layer) {
   const ch_config *c = &f->model->config;
   return components(c, layer) && !(f->keep_cache && mixing_saves(c, layer));

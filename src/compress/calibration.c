@@ -317,7 +317,7 @@ static ch_status measure_drift(watch *w) {
   return status;
 }
 
-/* --- the public side --------------------------------------------------------------------------------------------- */
+/* --- calibrating ------------------------------------------------------------------------------------------------- */
 
 /* Checks that norms come before their blocks: drift and shares are measured in the residual stream before its
  * norms. */

@@ -1,5 +1,5 @@
-/* Calibration on a text: the autocorrelation of projections' inputs, and the change of the predicted tokens from block
- * to block. */
+/* Calibration on a text: the autocorrelation of projections' inputs, the change of the predicted tokens from block to
+ * block, and attention's share of the stream. */
 #ifndef CH_COMPRESS_CALIBRATION_H
 #define CH_COMPRESS_CALIBRATION_H
 

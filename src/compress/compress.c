@@ -1,4 +1,4 @@
-/* The first and the last steps of all methods of compression. */
+/* Sets the model type of a compressed model, and releases it. */
 #include "compress/compress.h"
 
 #include <stdio.h>

@@ -37,9 +37,10 @@ typedef ch_status ch_compress_step(void *context, const char *what, double done,
 typedef struct ch_compress_options {
   const int64_t *component_heads; /* mea: [layers] h' of each layer; 0 or G leaves a layer unchanged */
   double ratio; /* share of attention parameters to remove, inside (0, 1); 0: no limit, the result is exact */
-  int64_t before;        /* attention parameters that the ratio refers to; 0: those of the model */
-  int64_t groups, atoms; /* masa: groups of layers, and atoms of each; 0: chosen by the error */
-  int64_t group_size;    /* basis sharing: adjacent layers that share a basis */
+  int64_t before; /* attention parameters that the ratio refers to; 0: those of the model */
+  /* masa: number of layer groups, number of atoms per group; 0: chosen by the error */
+  int64_t groups, atoms;
+  int64_t group_size; /* basis sharing: adjacent layers that share a basis */
   ch_ranks ranks;
   /* true if errors count as |(W' - W) R|^2 without weights: in the atoms of masa, and where ranks are searched */
   bool unweighted;
@@ -54,9 +55,10 @@ typedef struct ch_compress_options {
 typedef struct ch_compressed_matrix {
   int layer;
   char projection[CH_PROJECTION_NAME_SIZE];
-  int64_t before, after; /* parameters: of the matrix; of its coefficients and factors, without shared ones */
-  int64_t rank;          /* rank of its factors or residual, or h' for mea; 0: none */
-  double error;          /* |W' - W| / |W| in the Frobenius norm */
+  /* before: parameters of the matrix; after: parameters of its coefficients and factors, without shared ones */
+  int64_t before, after;
+  int64_t rank; /* rank of its factors or residual, or h' for mea; 0: none */
+  double error; /* |W' - W| / |W| in the Frobenius norm */
   /* error of outputs, |(W' - W) R| / |W R| with E[x x^T] = R R^T; -1 without calibration */
   double whitened_error;
 } ch_compressed_matrix;
@@ -68,8 +70,9 @@ typedef struct ch_compressed_model {
   int matrix_count;
   /* attention parameters as `info` counts them; after <= (1 - ratio) before if there is a ratio */
   int64_t before, after;
-  int64_t shared;        /* parameters of atoms, and of bases of several layers */
-  int64_t groups, atoms; /* groups of layers of masa and basis sharing; atoms of all dictionaries of masa */
+  int64_t shared; /* parameters of atoms, and of bases of several layers */
+  /* groups: number of layer groups of masa and basis sharing; atoms: number of atoms of all dictionaries of masa */
+  int64_t groups, atoms;
 } ch_compressed_model;
 
 void ch_compressed_free(ch_compressed_model *compressed);

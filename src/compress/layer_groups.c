@@ -17,8 +17,9 @@ static void equal_groups(int layers, int groups, uint16_t spans[][2]) {
 
 /* The best cut of layers 0 ... end - 1 into g groups. */
 typedef struct cut {
-  double drift;        /* sum of drift within groups */
-  int largest, begins; /* layers of the largest group; first layer of the last group */
+  double drift; /* sum of drift within groups */
+  /* largest: number of layers of the largest group; begins: first layer of the last group */
+  int largest, begins;
 } cut;
 
 static bool better(const cut *a, const cut *b) {

@@ -1,5 +1,5 @@
-/* Dense linear algebra in double, by LAPACK: products, eigenvectors of symmetric matrices, Cholesky factors. Matrices
- * are row-major. */
+/* Dense linear algebra in double, by LAPACK and BLAS: products, eigenvectors of symmetric matrices, Cholesky factors.
+ * Matrices are row-major. */
 #ifndef CH_COMPRESS_LINEAR_ALGEBRA_H
 #define CH_COMPRESS_LINEAR_ALGEBRA_H
 

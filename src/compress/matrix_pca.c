@@ -13,7 +13,7 @@ typedef struct work {
   ch_compressed_model *compressed;
 } work;
 
-/* --- writing it -------------------------------------------------------------------------------------------------- */
+/* --- writing the new model --------------------------------------------------------------------------------------- */
 
 static const char *atoms_name(const ch_pca_family *f, const char *projection, char *name, size_t size) {
   snprintf(name, size, "model.dictionary.%d.%s.atoms", f->group, projection);
@@ -72,7 +72,7 @@ static ch_status begin_pca(work *w) {
   return status;
 }
 
-/* --- the whole --------------------------------------------------------------------------------------------------- */
+/* --- all steps --------------------------------------------------------------------------------------------------- */
 
 static int by_projection(const void *a, const void *b) {
   const ch_matrix *x = *(const ch_matrix *const *)a, *y = *(const ch_matrix *const *)b;

@@ -1,6 +1,7 @@
-/* Every family of every grouping is examined once with several numbers of atoms, which give the singular
-   values of the residuals. Numbers of atoms and ranks of residuals are then chosen within one budget. If ranks are
-   searched, each family has its own number of atoms; else all have one number, and ranks follow the rule. */
+/* A family has the matrices of one projection in one group of layers. Every family of every grouping is examined once
+   with several numbers of atoms, which give the singular values of the residuals. Numbers of atoms and ranks of
+   residuals are then chosen within one budget. If ranks are searched, each family has its own number of atoms; else all
+   have one number, and ranks follow the rule. */
 #include "compress/pca_search.h"
 
 #include <math.h>

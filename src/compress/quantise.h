@@ -8,7 +8,8 @@
 /* The result of the choice. */
 typedef struct ch_quantised_sizes {
   double before, after; /* bytes of the files' tensors */
-  /* matrices: in the requested type; as Q8_0 or F16 because rows are not whole blocks; unchanged */
+  /* in_blocks: matrices in the requested type; fallen_back: matrices in Q8_0 or F16, because rows are not whole blocks;
+     left: unchanged matrices */
   int64_t in_blocks, fallen_back, left;
 } ch_quantised_sizes;
 

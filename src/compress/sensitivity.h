@@ -13,7 +13,7 @@ typedef struct ch_sensitivity {
   int64_t heads[CH_MAX_HEAD_CHOICES]; /* [choices]: tried h', ascending */
   int choices;                        /* number of tried h' */
   double loss;                        /* loss of the unchanged model */
-  double *change; /* [layers, choices]: loss with only that layer compressed, minus `loss` */
+  double *change; /* [layers, choices]: loss with a single layer compressed, minus `loss` */
   int64_t tokens; /* predicted tokens of the text */
 } ch_sensitivity;
 

@@ -256,7 +256,7 @@ static ch_status write(work *w, int i) {
   return status == CH_OK ? note(w, f, w->ranks[i].rank) : status;
 }
 
-/* --- the whole --------------------------------------------------------------------------------------------------- */
+/* --- all steps --------------------------------------------------------------------------------------------------- */
 
 static ch_status allocate_work(work *w) {
   int64_t most = 0;

@@ -19,17 +19,20 @@ struct ch_text_pass {
   const ch_model *model;
   const int32_t *text;
   ch_text_pass_options options;
-  int64_t length, windows, sequences; /* tokens of a window; windows of the text; windows of a batch */
+  /* length: tokens of a window; windows: windows of the text; sequences: windows of a batch */
+  int64_t length, windows, sequences;
   ch_engine engine;
-  ch_runner *runner, *last;  /* runners of a whole batch, and of a smaller last batch or NULL */
+  /* runner: runner of a whole batch; last: runner of a smaller last batch, or NULL */
+  ch_runner *runner, *last;
   int32_t *tokens, *targets; /* [sequences, length] */
   uint64_t hash;             /* hash of the text and the window, which must be equal on all ranks */
   ch_shared_work shared;     /* valid while windows run */
   ch_collector collector;
-  int64_t first, count, at; /* first window of the round; windows of this rank's batch, and its first one */
-  int givers;               /* batches of the round */
-  double share;             /* finished share of the round */
-  double sum;               /* sum of losses, on rank 0 */
+  /* first: first window of the round; count: windows of this rank's batch; at: first window of this rank's batch */
+  int64_t first, count, at;
+  int givers;   /* batches of the round */
+  double share; /* finished share of the round */
+  double sum;   /* sum of losses, on rank 0 */
 };
 
 static int64_t window_of(const ch_config *config, int64_t asked) {

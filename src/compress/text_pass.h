@@ -28,12 +28,12 @@ void ch_text_pass_free(ch_text_pass *pass);
  * at a time; an observer sums data over batches by ch_text_pass_collect. */
 ch_status ch_text_pass_run(ch_text_pass *pass, const ch_tensor *tensors, const ch_observer *observer,
                            double *loss, ch_error *error);
-/* Sends `data` [rows row_bytes] of this batch to a rank chosen by `number`, which adds the batches in order.
- * An observer calls it, at a node that all batches have. row_bytes 0: the data has `fixed_bytes`, whatever
- * the rows. */
+/* Sends `data` [rows row_bytes] of this batch to a rank chosen by `number`, which adds the batches in order. An
+ * observer calls it, at a node that all batches have. row_bytes 0: the data has `fixed_bytes`, whatever the number of
+ * rows. */
 ch_status ch_text_pass_collect(ch_text_pass *pass, int64_t number, const void *data, size_t row_bytes,
                                size_t fixed_bytes, ch_collector_take *take, void *context, ch_error *error);
-/* Broadcasts the result of rank `number` after a run. Every rank calls it. */
+/* Broadcasts `data` after a run from the rank that `number` chooses (see ch_text_pass_collect). Every rank calls it. */
 void ch_text_pass_share(ch_text_pass *pass, int64_t number, void *data, size_t bytes);
 /* Makes all ranks fail if one rank fails. Every rank calls it, but not during a run. */
 ch_status ch_text_pass_agree(ch_text_pass *pass, ch_status status, ch_error *error);

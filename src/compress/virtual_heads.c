@@ -16,7 +16,7 @@
 /* Singular values below this share of the largest are noise of F32, and nothing is divided by them. */
 static const double least_value = 1e-6;
 
-/* --- which models ------------------------------------------------------------------------------------------------ */
+/* --- models that can be compressed ------------------------------------------------------------------------------- */
 
 static const char *projection_of(unsigned state) {
   return state == CH_ON_K ? "k_proj" : "v_proj";
@@ -138,7 +138,7 @@ static void losses(const ch_head_factors *f, const double *gram, double *lost) {
   }
 }
 
-/* --- taking apart ------------------------------------------------------------------------------------------------ */
+/* --- decomposing heads ------------------------------------------------------------------------------------------- */
 
 static const ch_tensor *tensor_of(const ch_model *model, int layer, unsigned state, const char *suffix) {
   char name[96];
@@ -226,7 +226,7 @@ void ch_head_factors_free(ch_head_factors *f) {
   *f = (ch_head_factors){0};
 }
 
-/* --- putting together -------------------------------------------------------------------------------------------- */
+/* --- rebuilding heads -------------------------------------------------------------------------------------------- */
 
 /* Computes `to` [rows, d columns] = matrix [rows, G] times the heads `from` [G, d columns], in double
  * sums. */

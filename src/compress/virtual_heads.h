@@ -34,8 +34,8 @@ ch_status ch_head_factors_keep(const ch_head_factors *factors, int64_t component
 ch_status ch_head_factors_rebuild(const ch_head_factors *factors, int64_t components, float *weight,
                                   float *bias, ch_error *error);
 
-/* Checks that the model's heads of keys or values can be decomposed. *states receives the CH_ON_ bits of those that
- * can. */
+/* Checks that the model's heads of keys or values can be decomposed. *states receives the CH_ON_ bits of the states
+ * that can. */
 ch_status ch_virtual_heads_check(const ch_model *model, unsigned *states, ch_error *error);
 
 #endif

@@ -109,7 +109,7 @@ typedef struct ch_knocking {
    h' of a layer. */
 typedef struct ch_head_mix {
   unsigned on;                           /* states that are mixed: CH_ON_K, CH_ON_V */
-  int64_t component_heads;               /* h' of every layer; 0: no mixing, or `listed` has h' */
+  int64_t component_heads;               /* h' of every mixed layer; 0: no mixing, or `listed` has h' */
   uint16_t listed[CH_MAX_LISTED_LAYERS]; /* h' of each layer; ch_unmixed_entry: not mixed */
   int64_t listed_layers;                 /* entries of `listed`; 0: no list */
   int64_t first_layer, last_layer;       /* mixed layers, both inclusive; last_layer -1: the model's last */
@@ -141,14 +141,15 @@ typedef struct ch_attention_config {
   ch_diff_lambda diff_lambda;
   bool mix_logits, mix_weights;
   bool exclusive; /* true if contexts lose their component along the token's own value */
-  /* gla, mlra: latents per token; mlra: softmaxes per head, 0: one per latent */
+  /* latent_heads (gla, mlra): latents per token; branches (mlra): softmaxes per head, 0: one per latent */
   int64_t latent_heads, branches;
   bool latent_scale, branch_scale;
   int64_t q_rank, k_rank, v_rank; /* tpa: ranks of the factors; q_rank 0: dense query */
   ch_a_factors a_factors;
   int64_t shared_qk_dim; /* collaborative: width of the query and key that all heads share */
   bool content_bias;
-  int64_t shared_heads, active_heads; /* moh: heads that every token uses, number of routed heads per token */
+  /* moh: number of heads that every token uses, number of routed heads per token */
+  int64_t shared_heads, active_heads;
   double balance_coefficient;
   ch_knocking knocking;
   ch_head_mix head_mix;
@@ -159,9 +160,10 @@ typedef enum ch_linear_type { CH_LINEAR_NONE, CH_LINEAR_GDN } ch_linear_type;
 
 /* The `linear_attention` object. */
 typedef struct ch_linear_attention {
-  ch_linear_type type;              /* kind of linear layer; NONE: no layer is linear */
-  int64_t heads, value_heads;       /* number of query and key heads; of value heads, a multiple of `heads` */
-  int64_t head_dim, value_head_dim; /* dims of a query or key head, d_k; of a value head, d_v */
+  ch_linear_type type; /* kind of linear layer; NONE: no layer is linear */
+  /* number of query and key heads; number of value heads, a multiple of `heads` */
+  int64_t heads, value_heads;
+  int64_t head_dim, value_head_dim; /* dims of a query or key head, d_k; dims of a value head, d_v */
   int64_t conv;                     /* taps of the short convolutions; 0: no convolutions */
   bool gate;                        /* true if SiLU(W_g x) multiplies the normed output */
   bool negative_eigenvalues;        /* true if steps are between 0 and 2 instead of 0 and 1 */
@@ -222,7 +224,8 @@ typedef struct ch_moe_config {
   bool router_bias; /* true if the router's logits have a bias, which also changes the weights */
   bool renormalise; /* true if the weights of the chosen experts sum to `scale`, if there are several */
   double scale;
-  int64_t groups, active_groups; /* groups of experts, and groups to choose experts from; 0: no groups */
+  /* number of groups of experts, number of groups to choose experts from; 0: no groups */
+  int64_t groups, active_groups;
 } ch_moe_config;
 
 typedef struct ch_config {
@@ -300,8 +303,8 @@ int64_t ch_config_patches(const ch_config *config);
 int64_t ch_config_image_tokens(const ch_config *config);
 /* Returns true if "sharing.projections" names the projection `name` ("q_proj"). */
 bool ch_is_shared(const ch_config *config, const char *name);
-/* Returns the group of layers that share `layer`'s dictionary, or -1 without groups. *layers receives the number of
-   layers in the group, or of the model without groups. */
+/* Returns the index in sharing.groups of the group that has `layer`, or -1 if there is none. *layers receives the
+   number of layers in the group, or in the model if there is none. */
 int ch_group_of_layer(const ch_config *config, int layer, int64_t *layers);
 /* Returns the number of key heads G_k (CH_ON_K) or value heads G_v (CH_ON_V). */
 int64_t ch_heads_of(const ch_config *config, unsigned state);

@@ -65,7 +65,7 @@ typedef struct ch_param {
   bool decay;             /* true if weight decay applies (matrices only) */
   bool decay_to_identity; /* true if decay pulls to the identity (each matrix of rank 3) instead of zero */
   bool always_real; /* true if read as F32 or F64 whatever the file holds: vectors, matrices over heads */
-  /* true if inference may read it as Q8_0 or Q4_0: it only multiplies tokens or is looked up by them */
+  /* true if inference may read it block-quantised: it only multiplies tokens or is looked up by them */
   bool block_quantisable;
   bool frozen;        /* true if it has no gradient and the optimizer does not change it */
   bool training_only; /* true if inference computes a matrix from it and does not load it */

@@ -1,6 +1,7 @@
-/* Hidden matrices of any shape start with gain 1. Their learning rate falls with the number of inputs, so that a
- * step changes their outputs by the same share at every width (Yang, Simon & Bernstein 2023). Additions to the
- * residual stream are scaled to the embeddings that it begins with, and start smaller the more layers there are. */
+/* Sets initial standard deviations and learning rates by the spectral rule. Hidden matrices of any shape start with
+ * gain 1. Their learning rate falls with the number of inputs, so that a step changes their outputs by the same share
+ * at every width (Yang, Simon & Bernstein 2023). Additions to the residual stream are scaled to the embeddings that it
+ * begins with, and start smaller the more layers there are. */
 #include "config/spectral.h"
 
 #include <math.h>

@@ -9,8 +9,9 @@
 /* The default learning rate of models with this parametrisation. */
 extern const double ch_spectral_rate;
 
-/* Sets `std` and `lr_factor` of every row. Call it after all rows are declared. docs/parametrization.md has the
-   rule. */
+/* Sets `std` and `lr_factor` of rows by their roles. Gates, tables and the network of coefficients keep their declared
+   `std`. Mixes, coefficients and vectors keep both, except coefficients of matrices whose products are added to the
+   residual stream. Call it after all rows are declared. docs/parametrization.md has the rule. */
 void ch_spectral(const ch_config *config, ch_params *params);
 
 #endif

@@ -136,7 +136,7 @@ const char *ch_config_spell_adopted(const ch_config *config, ch_text *json) {
   json_t *ours = NULL;
   const char *name = NULL;
   if (strcmp(config->model_type, "crosshead") != 0) return NULL;
-  plain.init = CH_INIT_DEFAULT; /* families do not store it */
+  plain.init = CH_INIT_DEFAULT; /* families do not store "init" */
   memset(plain.layout, 0, sizeof plain.layout);
   ch_config_write(&plain, &text);
   if (!text.failed && ch_json_parse(text.data, text.size, "config.json", &ours, NULL) == CH_OK)

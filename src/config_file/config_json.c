@@ -23,8 +23,8 @@ static void settle_heads(ch_config *c) {
   c->attention.num_key_heads = c->attention.num_value_heads = 0;
 }
 
-/* Moves listed dense layers that directly follow the first dense ones to first_dense_layers, so that equal models
-   have equal configurations. The last layer is not moved; if all layers are dense, rules.c reports it. */
+/* Moves listed dense layers that directly follow the first dense ones to first_dense_layers, so that equal models have
+   equal configurations. The last layer is not moved, so that rules.c can report a model whose layers are all dense. */
 static void settle_dense_layers(ch_config *c) {
   ch_moe_config *m = &c->moe;
   while (m->first_dense_layers + 1 < c->num_hidden_layers && m->first_dense_layers < CH_MAX_LISTED_LAYERS &&
@@ -32,7 +32,7 @@ static void settle_dense_layers(ch_config *c) {
     m->dense_layers[m->first_dense_layers++] = false;
 }
 
-/* Sets missing sizes that follow from others: G = H, d = D/H. */
+/* Sets missing sizes that follow from others, such as G = H and d = D/H. Settles heads and dense layers. */
 static ch_status complete(ch_config *c, const char *where, ch_error *error) {
   if (!c->num_key_value_heads) c->num_key_value_heads = c->num_attention_heads;
   settle_heads(c);
@@ -54,7 +54,7 @@ static bool is_ours(const ch_config *config) {
   return strcmp(config->model_type, "crosshead") == 0 || strcmp(config->model_type, "crosshead_vit") == 0;
 }
 
-/* Reads a config of Crosshead. The attention's type comes first, because it decides the defaults of other keys. */
+/* Reads a config of Crosshead. The attention's type is read first, because it decides the defaults of other keys. */
 static ch_status read_ours(const json_t *root, const char *where, ch_config *config, ch_error *error) {
   const json_t *attention = json_object_get(root, "attention");
   if (json_is_object(attention)) {
@@ -66,8 +66,8 @@ static ch_status read_ours(const json_t *root, const char *where, ch_config *con
   return CH_OK;
 }
 
-/* Returns a copy without the top-level keys that transformers adds when it saves a Crosshead model. They differ
-   between versions. "auto_map" leads to the code that `export --format transformers` wrote. */
+/* Returns a copy without the top-level keys that transformers adds when it saves a Crosshead model. Versions of
+   transformers add different keys. NULL when out of memory. */
 static json_t *without_keys_of_transformers(const json_t *root) {
   json_t *copy = json_copy((json_t *)root);
   const char *name;
@@ -77,6 +77,8 @@ static json_t *without_keys_of_transformers(const json_t *root) {
   return copy;
 }
 
+/* Reads a config of Crosshead. "auto_map" marks a config that transformers saved. It names the code that
+   `export --format transformers` wrote. */
 static ch_status read_ours_or_saved(const json_t *root, const char *where, ch_config *config,
                                     ch_error *error) {
   if (!json_object_get(root, "auto_map")) return read_ours(root, where, config, error);
@@ -110,7 +112,7 @@ ch_status ch_config_parse(const char *text, const char *where, ch_config *config
   return status;
 }
 
-/* Returns the kind of another program's model file, or NULL. */
+/* Returns the kind of a model file of another program, such as "a GGUF file"; NULL for any other file. */
 static const char *foreign_kind(const char *path) {
   static const unsigned char llama2c[4] = {0x32, 0x34, 0x6b, 0x61};
   unsigned char first[9] = {0};

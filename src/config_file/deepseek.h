@@ -14,7 +14,7 @@ typedef struct ch_deepseek_family {
 
 extern const ch_deepseek_family ch_deepseek_v2, ch_deepseek_v3;
 
-/* Reads the keys that only these families have. Call it after the keys of all families are read. */
+/* Reads the keys that only DeepSeek's families have. Call it after the keys that all families share are read. */
 ch_status ch_config_read_deepseek(const ch_deepseek_family *of, const json_t *root, const char *where,
                                   ch_config *config, ch_error *error);
 /* Returns the key of a config that the family cannot express, or NULL. */

@@ -1,5 +1,5 @@
-/* Reads Hugging Face configurations: the defaults of each family, the features that its classes fix, and its own
- * names of keys. */
+/* Reads, checks and writes Hugging Face configurations by the defaults of each family and the features that its classes
+ * fix. Refuses quantised models. */
 #include "config_file/families.h"
 
 #include <stdio.h>
@@ -58,8 +58,8 @@ static const family *family_of(const ch_config *config) {
   return NULL;
 }
 
-/* Reads the layers of a Qwen config that have the window if it is in use: those that layer_types names, or else
- * the layers from max_window_layers on. */
+/* Reads which layers of a Qwen config have the window if it is in use: the layers that layer_types marks as sliding or,
+ * without layer_types, the layers from max_window_layers on. */
 static ch_status read_sliding_layers(const json_t *root, const char *where, ch_config *config, bool *any,
                                      ch_error *error) {
   const json_t *types = json_object_get(root, "layer_types");
@@ -146,8 +146,8 @@ static ch_status read_vit(const json_t *root, const char *where, ch_config *conf
 
 static const char of_layers[2][20] = {"full_attention", "sliding_attention"};
 
-/* Returns the rotation of all layers: `rope` itself if it does not distinguish types of layers, or the rotation of
-   both types. NULL if they differ. Most families have one rotation. */
+/* Returns the rotation of all layers: `rope` itself if it does not distinguish types of layers, else the rotation that
+   its types of layers have in common. NULL if the types have different rotations. */
 static json_t *same_in_all_layers(json_t *rope) {
   json_t *of[2];
   for (int i = 0; i < 2; i++) of[i] = json_object_get(rope, of_layers[i]);
@@ -162,9 +162,9 @@ static bool scales_by_context(const json_t *rope) {
   return name && (strcmp(name, "llama3") == 0 || strcmp(name, "yarn") == 0 || strcmp(name, "longrope") == 0);
 }
 
-/* Returns a copy in which one object describes the rotation. transformers prefers "rope_scaling" to
-   "rope_parameters", and the original context at the top level to the one inside. It does neither in families with
-   two rotations. */
+/* Sets *settled to a copy in which one object describes the rotation. transformers prefers "rope_scaling" to
+   "rope_parameters", and the original context at the top level to the one in the object. In families with two rotations
+   the copy is unchanged. */
 static ch_status settle_rotation(const json_t *root, const char *where, const char *model_type,
                                  json_t **settled, ch_error *error) {
   static const char original[] = "original_max_position_embeddings";
@@ -239,8 +239,8 @@ static const char *const methods[][2] = {{"gptq", "GPTQ"},
                                          {"exl2", "EXL2"},
                                          {"exl3", "EXL3"}};
 
-/* Returns the usual name of an object's quantisation method, or NULL. *name receives transformers' name. Older files
-   of bitsandbytes have other keys. */
+/* Returns the usual name of an object's quantisation method, or NULL. *name receives transformers' name. Older files of
+   bitsandbytes have "load_in_8bit" or "load_in_4bit" instead of "quant_method". */
 static const char *method_of(const json_t *object, const char **name) {
   const char *given = json_string_value(json_object_get(object, "quant_method"));
   bool bits = json_object_get(object, "load_in_8bit") || json_object_get(object, "load_in_4bit");

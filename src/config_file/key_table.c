@@ -19,7 +19,7 @@
 #define OF_MECHANISMS .of_mechanisms = true
 #define TEXT .models = CH_KEY_TEXT_MODELS
 #define IMAGES .models = CH_KEY_IMAGE_MODELS
-/* A key that is known only for a clear message. It is not implemented yet. */
+/* A key that is not implemented yet. It has a row so that its error message is clear. */
 #define NOT_YET .unsupported = true, NO_MEMBER
 #define CHOICES(...)                                                                                         \
   .choices = (const char *const[]) {                                                                         \
@@ -49,7 +49,8 @@ static const char *const *families(void) {
   return names;
 }
 
-/* Feed-forward networks of Hugging Face's text families, and of its vit, whose activations have no gate. */
+/* The activations of Hugging Face's text families. ffn_of_vit returns those of its Vision Transformer, which have no
+   gate. */
 static const char *const *ffn_of_families(void) {
   static const char *const names[] = {"silu", NULL};
   return names;
@@ -162,7 +163,7 @@ const ch_config_key ch_config_keys[] = {
     {"rope", "long_factor", CH_KEY_FACTORS, EVERYWHERE, OPTIONAL, IN(rope_scaling.long_factor, 0, 1e9)},
     {"rope", "truncate", CH_KEY_BOOL, EVERYWHERE, OPTIONAL, MEMBER(rope_scaling.truncate), .otherwise = 1},
 
-    /* All rows are nullable, so the object is written only if one of them is not at its default. */
+    /* All rows of "moe" are nullable, so the object is written only if a row is not at its default. */
     {"moe", "experts", CH_KEY_WHOLE, OURS, REQUIRED, OPTIONAL, IN(moe.experts, 1, CH_MAX_EXPERTS)},
     {"moe", "active", CH_KEY_WHOLE, OURS, REQUIRED, OPTIONAL, IN(moe.active, 1, CH_MAX_EXPERTS)},
     {"moe", "shared", CH_KEY_WHOLE, OURS, OPTIONAL, IN(moe.shared, 0, CH_MAX_EXPERTS)},

@@ -1,5 +1,5 @@
-/* Reads, checks and writes configuration keys by their table (key_table.c). It checks the range of a
- * single key; rules.c checks keys against each other. */
+/* Reads, checks and writes configuration keys by their table (key_table.c). This file checks the range of a single key;
+ * rules.c checks keys against each other. */
 #include "config_file/keys.h"
 
 #include <math.h>
@@ -222,8 +222,8 @@ static ch_status wrong_value(const place *at, const ch_config_key *key, const js
                  key->name, ch_json_show(json, shown, sizeof shown), wanted(key, right, sizeof right));
 }
 
-/* Reads an id. In Hugging Face files it may be a list, of which the first entry counts. There an id out of range
-   means none. */
+/* Reads a token id. Hugging Face files may list several ids, of which the first counts. In these files an id out of
+   range counts as none. */
 static bool read_id(const ch_config_key *key, const json_t *json, int files, double *value) {
   bool foreign = files == CH_KEY_HUGGING_FACE;
   if (foreign && json_is_array(json)) json = json_array_get(json, 0);
@@ -446,8 +446,8 @@ static bool is_default(const ch_config_key *key, const ch_config *config) {
   return is_list(key) ? ch_config_list_is_default(key, config) : load(key, config) == key->otherwise;
 }
 
-/* Returns true if a key may be missing: an optional key, a key of other mechanisms, or a key of a nested object, which
-   may be absent as a whole. */
+/* Returns true if a key may be missing: an optional key, a key of other mechanisms, or a key of a nested object other
+   than "attention", which may be absent as a whole. */
 static bool may_be_absent(const ch_config_key *key, const ch_config *config) {
   bool nested = *key->group && strcmp(key->group, "attention") != 0;
   return !key->required || nested || !owned(key, config);
@@ -521,8 +521,8 @@ static bool any_written(const char *group, int files, const ch_config *config) {
   return false;
 }
 
-/* Returns true if a row is written: it belongs to this attention type, and is not an optional one at its
-   default. */
+/* Returns true if a row is written. Aliases, rows of other attention types, and nullable or required rows at their
+   default are left out. A name is left out only if it is nullable. */
 static bool written(const ch_config_key *key, int files, const ch_config *config) {
   if (key->alias || !owned(key, config)) return false;
   if (key->type == CH_KEY_NAME && !key->nullable) return true;

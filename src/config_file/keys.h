@@ -1,5 +1,5 @@
-/* The table of configuration keys and its generic reader. A mechanism's new key is one row (and one struct
- * member). */
+/* The table of configuration keys, and the functions that read, check and write keys by it. A new key of a mechanism is
+ * one row and one struct member. */
 #ifndef CH_CONFIG_FILE_KEYS_H
 #define CH_CONFIG_FILE_KEYS_H
 
@@ -8,7 +8,7 @@
 
 typedef enum ch_key_type {
   CH_KEY_WHOLE,  /* int64_t from min to max */
-  CH_KEY_NUMBER, /* double from min to max; min 0 itself only with `zero` */
+  CH_KEY_NUMBER, /* double from min to max; if min is 0, the value 0 is valid only with `zero` */
   CH_KEY_BOOL,   /* bool */
   CH_KEY_CHOICE, /* int (an enum): the index into `choices`, plus `first` */
   CH_KEY_SET,    /* unsigned: a list of one or more distinct `choices`, each the bit 1 << (index + first) */
@@ -42,13 +42,13 @@ typedef struct ch_config_key {
   bool alias;       /* true for another name of the next row's key: read, never written */
   size_t offset;    /* offset of the member in ch_config, or CH_KEY_NO_MEMBER */
   double min, max;  /* WHOLE, NUMBER: range */
-  bool zero;        /* NUMBER: true if 0 is allowed although min is 0 */
+  bool zero;        /* NUMBER with min 0: true if 0 is valid */
   double otherwise; /* default: a number, a bool's 0 or 1, the index of a choice or of a name */
   const char *const *choices;        /* CHOICE, SET, LAYER_TYPES: NULL-terminated */
   int first;                         /* CHOICE, SET: value of choices[0] */
   const char *const *(*names)(void); /* NAME: returns the valid names, NULL-terminated */
   const char *members;               /* OBJECT: group of the object's keys */
-  /* true if it belongs to the attention types that list it in ch_mechanism.keys; others need its default */
+  /* true if the key belongs to the attention types that list it in ch_mechanism.keys; other types need its default */
   bool of_mechanisms;
   bool unsupported; /* true if this version does not implement the key: it must have its default */
 } ch_config_key;

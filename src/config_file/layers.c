@@ -5,7 +5,7 @@
 
 /* --- windows -------------------------------------------------------------------------------------------- */
 
-/* Checks the list of layer types against the window and the other keys that it needs. */
+/* Checks the list of layer types against the number of layers and the window. */
 static ch_status check_types(const ch_config *c, const char *where, ch_error *error) {
   const ch_layer_list *types = &c->layer_types;
   int64_t sliding = -1;

@@ -93,7 +93,7 @@ static ch_status check_head_mix(const ch_config *c, const ch_mechanism *m, const
   return check_mixed_layers(c, where, error);
 }
 
-/* Fails for a size that this mechanism ignores, because it has other keys for its sizes. */
+/* Fails if num_key_value_heads is set for a mechanism that has its own keys of sizes and ignores it. */
 static ch_status check_own_sizes(const ch_config *c, const ch_mechanism *m, const char *where,
                                  ch_error *error) {
   if (!(m->modules & CH_MODULE_OWN_SIZES) || c->num_key_value_heads == c->num_attention_heads) return CH_OK;
@@ -103,7 +103,7 @@ static ch_status check_own_sizes(const ch_config *c, const ch_mechanism *m, cons
       where, (long long)c->num_key_value_heads, c->attention.type);
 }
 
-/* Checks the keys for mechanisms with whole heads, and keys that need each other. */
+/* Checks the keys that only mechanisms with whole heads support, and the keys that these need. */
 static ch_status check_by_head(const ch_config *c, const ch_mechanism *m, const char *where,
                                ch_error *error) {
   bool by_head = m->modules & CH_MODULE_BY_HEAD, over_all = c->attention.qk_norm_over == CH_QK_NORM_ALL;

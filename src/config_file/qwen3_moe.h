@@ -4,10 +4,10 @@
 
 #include "config_file/keys.h"
 
-/* The defaults of transformers' class of these models. */
+/* The defaults of transformers' class of Qwen3's mixtures of experts. */
 extern const ch_moe_config ch_qwen3_moe_defaults;
 
-/* Reads the keys of experts. Call it after the keys of all families are read. */
+/* Reads the keys of experts. Call it after the keys that all families share are read. */
 ch_status ch_config_read_qwen3_moe(const json_t *root, const char *where, ch_config *config, ch_error *error);
 /* Returns the key of a config that the family cannot express, or NULL. */
 const char *ch_config_check_qwen3_moe(const ch_config *config);

@@ -1,4 +1,4 @@
-/* Reads the type of a rotation, and computes a missing factor of YaRN. */
+/* Reads the type of a rotation, and computes YaRN's factor if it is null. */
 #include "config_file/rope_keys.h"
 
 #include <string.h>

@@ -14,7 +14,7 @@ static ch_status not_of_type(const ch_sharing *s, const char *key, const char *v
       where, key, value, owner, type_names[s->type]);
 }
 
-/* Checks that groups follow each other and cover every layer. */
+/* Checks that groups follow each other and cover every layer. Fails for keys that cannot be combined with groups. */
 static ch_status check_groups(const ch_config *c, const char *where, ch_error *error) {
   const ch_sharing *s = &c->sharing;
   int64_t next = 0;

@@ -84,7 +84,7 @@ uint64_t ch_windows_hash(const ch_score_window *windows, int64_t count) {
 
 /* --- shapes -------------------------------------------------------------------------------------------------- */
 
-/* Returns the rows of a window of `length` tokens: its inputs, padded so that few shapes have to be planned. */
+/* Returns the number of rows for a window of `length` tokens: its inputs, rounded up so that few shapes are planned. */
 static int64_t padded_rows(int64_t length) {
   int64_t rows = length - 1, step = rows <= 2 * COARSE ? FINE : COARSE;
   return (rows + step - 1) / step * step;
@@ -153,7 +153,7 @@ static ch_status scoring_interrupted(const score_job *s, int64_t done, ch_error 
                  (long long)done, (long long)s->total);
 }
 
-/* Reports progress over all ranks. It follows from this rank's, because each rank does about the same amount of
+/* Reports progress over all ranks, estimated from this rank's progress, because each rank does about the same amount of
  * work. */
 static ch_status report_scored(score_job *s, int64_t done, ch_error *error) {
   done *= ch_rank_count(s->shared.ranks);
@@ -162,8 +162,8 @@ static ch_status report_scored(score_job *s, int64_t done, ch_error *error) {
   return goes_on && !ch_shared_stops(&s->shared) ? CH_OK : scoring_interrupted(s, done, error);
 }
 
-/* The progress within a batch. It is reported because a large model needs minutes for a batch, and in a long window
- * attention alone does. */
+/* The progress within a batch. It is reported because a large model needs minutes for a batch. In a long window
+ * attention alone needs minutes. */
 typedef struct batch_progress {
   score_job *s;
   int64_t tokens; /* predictions of the batch */
@@ -223,7 +223,8 @@ typedef struct window_rows {
   int64_t rows, index;
 } window_rows;
 
-/* Sorts the longest first, so that memory is reserved once. Windows of equal length stay in the caller's order. */
+/* Sorts windows by their numbers of rows, the largest first, so that memory is reserved once. Windows with equally many
+   rows stay in the caller's order. */
 static int longer_first(const void *pa, const void *pb) {
   const window_rows *a = pa, *b = pb;
   if (a->rows != b->rows) return a->rows < b->rows ? 1 : -1;

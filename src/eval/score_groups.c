@@ -26,7 +26,7 @@ static const int64_t most_cache_bytes = (int64_t)1 << 29;
 typedef struct group {
   int64_t first, count; /* first window, and number of windows */
   int64_t shared;       /* tokens at the beginning of all windows, before anything is predicted */
-  int64_t longest;      /* largest number of inputs of a window after the shared ones */
+  int64_t longest;      /* largest number of inputs of a window after its shared tokens */
 } group;
 
 typedef struct group_scorer {
@@ -95,7 +95,7 @@ static ch_status groups_interrupted(const group_scorer *s, ch_error *error) {
                  (long long)s->total);
 }
 
-/* Reports progress over all ranks. It follows from this rank's, because each rank does about the same amount of
+/* Reports progress over all ranks, estimated from this rank's progress, because each rank does about the same amount of
  * work. */
 static ch_status report_groups(group_scorer *s, ch_error *error) {
   int64_t done = least(s->done * ch_rank_count(s->shared.ranks), s->total);
@@ -138,7 +138,7 @@ static ch_status run_pass(group_scorer *s, int64_t sequences, int64_t length, co
 
 /* --- the cache ----------------------------------------------------------------------------------------------- */
 
-/* Replaces the cache if it has fewer sequences or fewer tokens per sequence than these. */
+/* Replaces the cache if it has fewer than `sequences` sequences or fewer than `capacity` tokens per sequence. */
 static ch_status take_cache(group_scorer *s, int64_t sequences, int64_t capacity, ch_error *error) {
   if (s->cache && s->cache->sequences >= sequences && s->cache->capacity >= capacity) return CH_OK;
   const ch_cache_types types = ch_cache_of(CH_F32);
@@ -261,7 +261,8 @@ static ch_status run_batch(group_scorer *s, group *const *batch, int64_t count, 
 
 /* --- runs of groups that begin alike ------------------------------------------------------------------------- */
 
-/* Sorts by the longest beginning first, so that memory is reserved once, then by continuations. */
+/* Sorts groups by the padded lengths of their beginnings, then by their longest continuations. The longest come first,
+   so that memory is reserved once. */
 static int longer_first(const void *pa, const void *pb) {
   const group *a = *(group *const *)pa, *b = *(group *const *)pb;
   int64_t x = round_up(a->shared, BEGINNING_STEP), y = round_up(b->shared, BEGINNING_STEP);
@@ -315,7 +316,7 @@ static void give_to_owner(group_scorer *s, group *const *batch, int64_t count) {
       s->owners[batch[i]->first + w] = ch_shared_owner(&s->shared, s->batches);
 }
 
-/* Runs the groups order[0] ... order[count - 1], which all begin with `prefix` tokens. */
+/* Runs the groups order[0] ... order[count - 1], which all begin with the same `prefix` tokens. */
 static ch_status run_ordered(group_scorer *s, int64_t count, int64_t prefix, ch_error *error) {
   int64_t sequences = 1, capacity = 1;
   if (count == 0) return CH_OK;
@@ -381,7 +382,7 @@ static ch_status run_groups(group_scorer *s, int64_t groups, ch_error *error) {
   return status;
 }
 
-/* --- all ----------------------------------------------------------------------------------------------------- */
+/* --- all groups ---------------------------------------------------------------------------------------------- */
 
 static void describe_group(group_scorer *s, group *g) {
   const ch_score_window *w = &s->windows[g->first];

@@ -6,7 +6,7 @@
 
 typedef struct ch_continuation_score {
   double nll;  /* sum of -log p over the predicted tokens */
-  bool greedy; /* true if each predicted token is the likeliest, the first of equals */
+  bool greedy; /* true if each predicted token is the likeliest; of equally likely tokens the first counts */
 } ch_continuation_score;
 
 /* Scores windows [starts[groups]] in groups: group g is windows starts[g] ... starts[g + 1] - 1. The common beginning

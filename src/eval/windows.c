@@ -1,4 +1,4 @@
-/* Strided windows (one sequence) and rolling windows (a document). */
+/* Cuts one sequence into strided windows, and a document into rolling windows. */
 #include "eval/windows.h"
 
 #include <stdlib.h>

@@ -10,7 +10,8 @@
 #include "graph/ops.h"
 #include "model/runner.h"
 
-/* The maximum number of tokens whose scores are computed, all of the first sequence. Scores grow with its square. */
+/* The maximum number of tokens whose scores are computed. They are the first of the first sequence. The number of
+   scores grows with the square of the number of tokens. */
 enum { MOST_SCORED = 256 };
 
 typedef enum part { PART_VALUE, PART_INPUT, PART_SCORES } part;
@@ -31,7 +32,7 @@ struct ch_activations {
   const ch_params *params;
   const int32_t *tokens;
   ch_activation list[CH_MOST_ACTIVATIONS];
-  int layers[CH_MOST_ACTIVATIONS]; /* nodes of each activation that were summed in this pass */
+  int layers[CH_MOST_ACTIVATIONS]; /* number of nodes of each activation that were summed in this pass */
   int count;
   const ch_graph *graph;                /* graph that `nodes` describes; NULL before the first pass */
   observed_node (*nodes)[MOST_OF_NODE]; /* [graph->count] */

@@ -160,7 +160,7 @@ static ch_status on_made(void *context, int index, const ch_outcome *outcome, ch
   return CH_OK;
 }
 
-/* Fails if a run is not finished. The message names those that are missing. */
+/* Fails if a run is not finished. The message names the missing runs. */
 static ch_status check_complete(const comparison_job *c, ch_error *error) {
   const ch_comparison *comparison = c->setup->comparison;
   ch_text names = {0};
@@ -184,8 +184,8 @@ static ch_status check_complete(const comparison_job *c, ch_error *error) {
   return status;
 }
 
-/* Finishes the runs from number `first` on. Runs that an earlier call trained are read; the others are trained or, with
- * {collect}, an error. */
+/* Finishes the runs from number `first` on. Runs that an earlier call trained are read; missing runs are trained or,
+ * with {collect}, an error. */
 static ch_status make_runs(comparison_job *c, int first, ch_error *error) {
   const ch_comparison *comparison = c->setup->comparison;
   int count = 0, *list = calloc((size_t)comparison->planned + 1, sizeof *list);
@@ -306,7 +306,7 @@ static ch_status decide(comparison_job *c, ch_error *error) {
   return CH_OK;
 }
 
-/* --- the whole --------------------------------------------------------------------------------------------------- */
+/* --- the whole comparison ---------------------------------------------------------------------------------------- */
 
 static ch_status comparison_interrupted(const ch_compare_setup *setup, ch_error *error) {
   if (setup->comparison->planned == 0)

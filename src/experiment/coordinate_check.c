@@ -358,7 +358,7 @@ static void judge_slopes(check *c, ch_coordinate_model *model) {
   }
 }
 
-/* --- the whole -------------------------------------------------------------------------------------------------- */
+/* --- the whole check -------------------------------------------------------------------------------------------- */
 
 static void settle_training(check *c, const ch_config *config) {
   const ch_compare_settings *s = &c->setup.settings;

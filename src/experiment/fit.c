@@ -14,8 +14,8 @@
 #include "laws/scaling_law.h"
 #include "laws/size_law.h"
 
-/* Returns the first point to fit. By default it is the first of a table; in logs and results the first tenth of the
- * tokens is skipped, as in a sweep. */
+/* Returns the index of the first point to fit. By default it is the first of a table; in logs and results the first
+ * tenth of the tokens is skipped, as in a sweep. */
 static int first_point(const ch_fit_settings *settings, const ch_loss_curve *curve, bool table) {
   double skip = settings->skip >= 0      ? (double)settings->skip
                 : table || !curve->count ? 0

@@ -35,7 +35,7 @@ static int64_t steps_done(const ch_compare_setup *setup, const ch_train_options 
     json_decref(result);
   } else if (checkpoint && ch_is_file(checkpoint)) {
     if (ch_checkpoint_read_options(checkpoint, NULL, NULL, &done, NULL) != CH_OK) done = 0;
-    if (done >= training->steps) done = training->steps - 1; /* it has no result yet */
+    if (done >= training->steps) done = training->steps - 1; /* a run without a result has steps left */
   }
   free(checkpoint);
   free(path);

@@ -14,7 +14,7 @@ struct ch_compare_forecast {
   ch_mechanism_forecast total;
   bool images;
   bool tunes;      /* true if learning rates are tuned; time and disk include the maximum number of rates */
-  bool open;       /* true if seeds may be added until there is a verdict; they are not included */
+  bool open;       /* true if seeds may be added until there is a verdict; added seeds are not included */
   int part, parts; /* part whose runs are counted, and number of parts; parts 0: all runs */
   const char *untimed;  /* reason why time and memory are unknown: PyTorch could not time steps; or NULL */
   bool pytorch;         /* true if PyTorch trains, not the native engine */

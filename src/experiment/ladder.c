@@ -93,7 +93,7 @@ static const char *nowhere_below(const ch_compare_settings *settings, ch_arena *
 
 /* --- the target -------------------------------------------------------------------------------------------------- */
 
-/* Computes the FLOPs of training at the target size. Its models are planned, not trained. */
+/* Computes the FLOPs of training at the target size. The models of this size are planned, not trained. */
 static ch_status plan_target(const ch_compare_settings *settings, int64_t base, int64_t vocabulary,
                              ch_arena *arena, ch_ladder *ladder, ch_error *error) {
   ch_comparison comparison = {0};
@@ -119,7 +119,7 @@ static ch_status plan_target(const ch_compare_settings *settings, int64_t base, 
   return status == CH_OK ? status : ch_fail_in(error, "the target of the ladder");
 }
 
-/* Moves the mechanisms that diverged to the end. Their losses would spoil the floor that all laws share. */
+/* Moves the mechanisms that diverged to the end. Losses of diverged runs would spoil the floor that all laws share. */
 static void set_diverged_aside(ch_ladder *ladder) {
   int all = ladder->count;
   ladder->count = 0;
@@ -133,7 +133,7 @@ static void set_diverged_aside(ch_ladder *ladder) {
   ladder->diverged = all - ladder->count;
 }
 
-/* --- the whole --------------------------------------------------------------------------------------------------- */
+/* --- the whole ladder -------------------------------------------------------------------------------------------- */
 
 static bool have_all(const double *values, int count) {
   for (int i = 0; i < count; i++)

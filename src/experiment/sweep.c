@@ -165,7 +165,7 @@ typedef struct worker {
   planned_run *run;
   ch_stability_watch watch;
   ch_step_times times;
-  /* true if the run cannot recover and is ended early; true if its training has started */
+  /* `hopeless`: the run cannot recover and is ended early; `began`: its training has started */
   bool hopeless, began;
   ch_status failed; /* status of the callbacks between two steps */
   ch_error error;
@@ -411,7 +411,7 @@ static void *work(void *context) {
   return NULL;
 }
 
-/* Starts the workers and waits for them. They block all signals, so that the calling thread handles them. */
+/* Starts the workers and waits for them. The workers block all signals, so that the calling thread handles them. */
 static ch_status work_all(pool *p, ch_error *error) {
   pthread_t threads[MOST_JOBS];
   sigset_t all, before;
@@ -517,7 +517,7 @@ static ch_status work_over_ranks(pool *p, ch_error *error) {
   return status;
 }
 
-/* --- the whole --------------------------------------------------------------------------------------------------- */
+/* --- the whole sweep --------------------------------------------------------------------------------------------- */
 
 static void tell_outline(pool *p) {
   const ch_sweep *sweep = p->sweep;

@@ -42,7 +42,7 @@ typedef struct ch_block_format {
 const ch_block_format *ch_block_format_of(uint32_t type);
 /* Returns the format of tensors of this dtype, or NULL for integers and F64. */
 const ch_block_format *ch_block_format_for(ch_dtype dtype);
-/* The names of all formats, for messages: "F32, F16, Q4_0, ...". */
+/* The names of all formats, for messages: "F32, F16, BF16, ...". */
 extern const char ch_block_names[];
 
 /* Decodes `count` values, a multiple of format->values, to F32. `data` need not be aligned. */

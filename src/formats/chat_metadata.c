@@ -37,8 +37,8 @@ ch_status ch_chat_from_directory(const char *directory, const ch_config *config,
 
 /* --- from GGUF ------------------------------------------------------------------------------------------ */
 
-/* llama.cpp's names of special tokens that end a text or a turn. Tokens of gpt-oss that come in the middle of a
-   turn are not listed. */
+/* llama.cpp's names of special tokens that end a text or a turn. In gpt-oss <|end|> ends only a part of a turn;
+   add_named_ends skips it there. */
 static const char *const end_names[] = {"<|eot_id|>",
                                         "<|im_end|>",
                                         "<|end|>",

@@ -17,11 +17,12 @@ typedef struct ch_chat_metadata {
    Release with ch_chat_metadata_free, also after a failure. */
 ch_status ch_chat_from_directory(const char *directory, const ch_config *config, ch_chat_metadata *chat,
                                  ch_error *error);
-/* Reads "tokenizer.chat_template", "tokenizer.chat_template.NAME", and the ids that llama.cpp ends a text
-   with: eos, eot, eom, the list of eos_token_ids, and special tokens of the names that end turns. */
+/* Reads "tokenizer.chat_template", "tokenizer.chat_template.NAME", and the ids that llama.cpp ends a text with: eos,
+   eot, eom, the list of eos_token_ids, and special tokens whose names llama.cpp knows as ends. */
 ch_status ch_chat_from_gguf(const ch_gguf *file, int64_t vocab_size, ch_chat_metadata *chat, ch_error *error);
 
-/* Adds the templates, and the end tokens other than `end`, the tokenizer's own. */
+/* Adds the templates. If there are end tokens other than `end`, the tokenizer's own, the first two become eot and eom,
+   and the list of all end tokens is added. */
 void ch_chat_put_gguf(const ch_chat_metadata *chat, int32_t end, ch_gguf_header *header);
 /* Puts the templates into the text of a tokenizer_config.json. */
 ch_status ch_chat_put_config(const ch_chat_metadata *chat, const char *where, ch_text *config,

@@ -59,8 +59,8 @@ static void close_model(void *context) {
   ch_model_unload(context);
 }
 
-/* Returns the tensor's type in the file; the model's tensor may be a converted copy. A block type is returned
-   only if the model's tensor has it too. */
+/* Returns the tensor's type in the file; the model's tensor may be a converted copy. A block type is returned only if
+   the model's tensor has it too. For a tensor of F64, F32 is returned. */
 static ch_dtype stored_dtype(const ch_model *model, const char *name) {
   for (int i = 0; i < model->weights.shard_count; i++) {
     const ch_stored_tensor *stored = ch_safetensors_find(&model->weights.shards[i], name);

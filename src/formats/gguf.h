@@ -81,8 +81,8 @@ bool ch_gguf_is(ch_gguf_string text, const char *word);
 /* Compares two ch_gguf_tensor by name, for qsort and bsearch. */
 int ch_gguf_by_name(const void *a, const void *b);
 
-/* The functions below read the value of a key. If the key is absent, they fail if `required`; otherwise the result does
-   not change. A list, or a value of another type, is an error, but ch_gguf_bool accepts the numbers 0 and 1. */
+/* The next four functions read the value of a key. If the key is absent, they fail if `required`; otherwise the result
+   does not change. A list, or a value of another type, is an error, but ch_gguf_bool accepts the numbers 0 and 1. */
 ch_status ch_gguf_whole(const ch_gguf *file, const char *key, bool required, int64_t *value, ch_error *error);
 ch_status ch_gguf_number(const ch_gguf *file, const char *key, bool required, double *value, ch_error *error);
 ch_status ch_gguf_bool(const ch_gguf *file, const char *key, bool *value, ch_error *error);

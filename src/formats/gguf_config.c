@@ -1,4 +1,4 @@
-/* Reads the kind and the sizes of a model from GGUF's metadata. */
+/* Reads the configuration of a model from GGUF's metadata and tensors. */
 #include "formats/gguf_config.h"
 #include "formats/gguf_families.h"
 #include "formats/gguf_metadata.h"
@@ -75,8 +75,8 @@ static ch_status find_architecture(metadata *m) {
       m->file->where, ch_json_quote(text, quoted, sizeof quoted));
 }
 
-/* Reads Qwen3's experts, in every layer, as llama.cpp does. Without a stored width, the experts that a token uses
-   share feed_forward_length. Their weights are always renormalised. */
+/* Reads Qwen3's experts, in every layer, as llama.cpp does. Without a stored width, the experts that a token uses share
+   feed_forward_length. The experts' weights are always renormalised. */
 static ch_status read_experts(metadata *m, ch_config *c) {
   ch_moe_config *moe = &c->moe;
   double scale = 0;
@@ -95,7 +95,8 @@ static ch_status read_experts(metadata *m, ch_config *c) {
   return CH_OK;
 }
 
-/* Reads the size of heads. Fails for features of these architectures that Crosshead does not support. */
+/* Reads the size of heads and, in architectures with experts, the experts. Fails for features of these architectures
+   that Crosshead does not support. */
 static ch_status read_heads(metadata *m, ch_config *c) {
   int64_t experts = 0, value_length;
   c->head_dim = c->hidden_size / c->num_attention_heads;

@@ -7,8 +7,8 @@
 
 /* Reads the configuration. The vocabulary size, biases and tied embeddings follow from the tensors. */
 ch_status ch_gguf_read_config(const ch_gguf *file, ch_config *config, ch_error *error);
-/* Returns true if the architecture stores query and key rows with rotary pairs as neighbours, where Hugging
-   Face's are half a head apart. */
+/* Returns true if the architecture stores query and key rows with rotary pairs as neighbours. In Hugging
+   Face's models, the rows of a pair are half a head apart. */
 bool ch_gguf_turns_rows(const ch_gguf *file);
 
 #endif

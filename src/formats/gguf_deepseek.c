@@ -17,7 +17,7 @@ static ch_status read_attention(ch_metadata *m, ch_config *c) {
   CH_TRY(ch_metadata_whole(m, "rope.dimension_count", true, &a->qk_rope_head_dim));
   CH_TRY(ch_metadata_whole(m, "attention.key_length", true, &key));
   CH_TRY(ch_metadata_whole(m, "attention.value_length", true, &value));
-  /* newer files have the length of a head before it is folded */
+  /* newer files give the head's sizes without absorption under these keys */
   CH_TRY(ch_metadata_whole(m, "attention.key_length_mla", false, &key));
   CH_TRY(ch_metadata_whole(m, "attention.value_length_mla", false, &value));
   a->qk_nope_head_dim = key - a->qk_rope_head_dim;

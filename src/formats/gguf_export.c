@@ -262,7 +262,7 @@ static bool has_divisors(const gguf_output *w) {
   return w->config->rope_scaling.type == CH_ROPE_LLAMA3;
 }
 
-/* Returns the tensor of an expert that corresponds to tensor `first` of the first expert, or -1. */
+/* Returns the index of the tensor of `expert` that corresponds to tensor `first` of expert 0, or -1. */
 static int tensor_of_expert(const gguf_output *w, int first, int expert) {
   char name[160];
   const char *whole = w->params->rows[first].name, *number = strstr(whole, ".experts.0.");
@@ -279,7 +279,7 @@ static const struct joint {
 } joints[] = {{{".self_attn.q_proj.", ".self_attn.k_proj.", ".self_attn.v_proj."}, "attn_qkv", true},
               {{".mlp.gate_proj.", ".mlp.up_proj."}, "ffn_up", false}};
 
-/* Returns the tensor of this architecture that `name` is a part of, or NULL. *place becomes the index of the part. */
+/* Returns the fused tensor of the file that tensor `name` is a part of, or NULL. *place becomes the part's index. */
 static const struct joint *joint_of(const gguf_output *w, const char *name, int *place) {
   for (int j = 0; j < 2; j++)
     for (*place = 0; *place < 3 && joints[j].parts[*place]; ++*place)
@@ -289,7 +289,7 @@ static const struct joint *joint_of(const gguf_output *w, const char *name, int 
   return NULL;
 }
 
-/* Returns part `part` of the file's tensor that begins with tensor `first`, or -1 after the last. */
+/* Returns the index of part `part` of the file's tensor that begins with tensor `first`, or -1 after the last part. */
 static int part_of(const gguf_output *w, int first, int part) {
   const char *whole = w->params->rows[first].name;
   char name[160];
@@ -304,8 +304,8 @@ static int part_of(const gguf_output *w, int first, int part) {
   return ch_params_find(w->params, name);
 }
 
-/* Writes the name of the file's tensor that begins with this one. *begins is false if this one is a later
-   part of another. */
+/* Writes the name of the file's tensor that contains tensor `index`. *begins is true if tensor `index` is its first
+   part. */
 static ch_status name_of(const gguf_output *w, int index, char name[CH_GGUF_NAME_SIZE], bool *begins) {
   const char *own = w->params->rows[index].name;
   int expert, place = 0, layer = 0;
@@ -398,7 +398,7 @@ static void gather_blocks(const gguf_output *w, const ch_tensor *tensor, bool tu
 }
 
 /* Converts rows from `first` on of a tensor to w->values. If `turned`, rows are reordered; a vector's
-   elements are its rows. */
+   elements are reordered. */
 static void gather(const gguf_output *w, const ch_tensor *tensor, bool turned, int64_t first, int64_t rows,
                    int64_t columns) {
   const ch_kernels *kernels = ch_kernels_best(CH_F32);
@@ -453,7 +453,8 @@ static ch_status put_values(gguf_output *w, int index, size_t *bytes) {
   return CH_OK;
 }
 
-/* Writes one of the file's tensors with all its parts. */
+/* Writes the file's tensor that begins with tensor `first`, with all its parts. Does nothing if `first` is a later
+   part. */
 static ch_status put_tensor(gguf_output *w, int first) {
   char name[CH_GGUF_NAME_SIZE];
   bool begins;

@@ -135,7 +135,7 @@ static ch_status put_longrope(ch_metadata *m, json_t *root) {
   return CH_OK;
 }
 
-/* Writes the share of a head's elements that are rotated. */
+/* Checks the number of rotated elements of a head. Sets their share for families in which it varies. */
 static ch_status put_rotary(ch_metadata *m, const struct architecture *of, json_t *root) {
   int64_t rotary = 0, size = json_integer_value(json_object_get(root, "head_dim")),
           heads = json_integer_value(json_object_get(root, "num_attention_heads"));
@@ -152,7 +152,7 @@ static ch_status put_rotary(ch_metadata *m, const struct architecture *of, json_
   return CH_OK;
 }
 
-/* Adds the keys that follow from the tensors, and the constants of Gemma's class. */
+/* Adds the keys that follow from the tensors, and those that are not copies of one metadata key. */
 static ch_status put_rest(ch_metadata *m, const struct architecture *of, json_t *root) {
   const ch_gguf_tensor *embedding = ch_gguf_find_tensor(m->file, "token_embd.weight");
   if (!embedding || embedding->rank != 2)

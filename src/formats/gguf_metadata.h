@@ -24,10 +24,10 @@ ch_status ch_metadata_number(ch_metadata *m, const char *name, bool required, do
 double ch_metadata_tidy(double value);
 /* Reads a number, or a list of numbers, one per layer, which must be equal. */
 ch_status ch_metadata_of_layers(ch_metadata *m, const char *name, bool required, int64_t *value);
-/* Reads the keys "rope.scaling.*" of linear scaling and YaRN. */
+/* Reads linear scaling and YaRN from the keys "rope.scaling.*", or linear scaling from the old "rope.scale_linear". */
 ch_status ch_metadata_scaling(ch_metadata *m, ch_rope_scaling *scaling);
 
-/* gguf_deepseek.c: reads the keys of architecture deepseek2 that others do not have. */
+/* Reads the keys of latent attention and experts of architecture deepseek2. Defined in gguf_deepseek.c. */
 ch_status ch_gguf_read_deepseek(ch_metadata *m, ch_config *config);
 
 #endif

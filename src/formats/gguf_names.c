@@ -1,4 +1,4 @@
-/* The table of tensor names. */
+/* Converts this library's names of tensors to GGUF's. */
 #include "formats/gguf_names.h"
 
 #include <stdio.h>

@@ -124,7 +124,8 @@ static ch_status find_tensor(gguf_source *g, ch_source *source, int index, ch_er
   return check_shape(&g->file, param, place, error);
 }
 
-/* Fails if a tensor is not used. Without it the model would silently compute something else. */
+/* Fails if the model does not use one of the file's tensors: an ignored tensor would silently change the results.
+   Tables of rotary frequencies may be unused. */
 static ch_status check_all_used(const gguf_source *g, const ch_source *source, ch_error *error) {
   const bool longrope = source->config.rope_scaling.type == CH_ROPE_LONGROPE;
   bool *used = calloc((size_t)g->file.tensor_count + 1, sizeof *used);
@@ -254,7 +255,7 @@ static ch_status open_vocabulary(gguf_source *g, ch_source *source, ch_error *er
   return status;
 }
 
-/* Reads the metadata that belongs to the vocabulary, even if another tokenizer replaces it. */
+/* Reads the chat templates and end tokens, even if another tokenizer replaces the file's vocabulary. */
 static ch_status open_chat(gguf_source *g, ch_source *source, ch_error *error) {
   ch_chat_metadata chat;
   ch_status status = ch_chat_from_gguf(&g->file, source->config.vocab_size, &chat, error);

@@ -13,7 +13,7 @@
 enum { ENDING = sizeof "-00001-of-00003.gguf" - 1, MOST_PARTS = 99999 };
 
 typedef struct split {
-  int64_t number, count; /* number of the part, from 0, and number of parts */
+  int64_t number, count; /* number: index of the part, from 0; count: number of parts */
 } split;
 
 static ch_status read_split(const ch_gguf *file, split *of, ch_error *error) {

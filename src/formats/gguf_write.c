@@ -1,4 +1,4 @@
-/* GGUF version 3, little-endian, aligned to 32 bytes. */
+/* Writes headers of GGUF version 3, little-endian. Data are aligned to 32 bytes. */
 #include "formats/gguf_write.h"
 
 #include <string.h>

@@ -25,7 +25,7 @@ void ch_gguf_add_i32(ch_gguf_header *header, int32_t value);
    its data, without the padding before the next tensor. */
 size_t ch_gguf_put_tensor(ch_gguf_header *header, const char *name, int rank, const int64_t *shape,
                           const ch_block_format *format);
-/* Appends the whole header, padded so that the data that follow are aligned. */
+/* Appends the whole header to *out, padded so that the data that follow are aligned. */
 void ch_gguf_finish(const ch_gguf_header *header, ch_text *out);
 /* Returns the number of padding bytes after `bytes` bytes of data. */
 size_t ch_gguf_padding(size_t bytes);

@@ -34,7 +34,7 @@ typedef struct ch_word_rule {
   const char *const *patterns; /* patterns that cut one after the other, NULL-terminated */
   bool gpt2;                   /* true if GPT-2's pattern cuts after `patterns` */
   bool normalize;              /* true if the text is normalised to NFC first */
-  /* true if words that are pieces stay whole; true if texts get a beginning token */
+  /* ignore_merges: true if words that are pieces stay whole; begins: true if texts get a beginning token */
   bool ignore_merges, begins;
   bool approximate; /* true if llama.cpp's pattern differs and cuts some words elsewhere */
 } ch_word_rule;
@@ -59,9 +59,9 @@ int ch_word_rule_count(void);
 const ch_word_rule *ch_word_rule_at(int index);
 /* Opens a tokenizer that only cuts text by the rule. */
 ch_status ch_word_rule_open(const ch_word_rule *rule, ch_tokenizer **tokenizer, ch_error *error);
-/* Finds the rule that cuts every text like the tokenizer; *rule is NULL if there is none. It compares them on a few
-   hundred thousand short texts. `normalize`: see ch_word_rule. A rule that differs only there is used if no rule
-   is equal. */
+/* Finds the rule that has the tokenizer's ignore_merges and cuts text like the tokenizer; *rule is NULL if there is
+   none. It compares them on a few hundred thousand short texts. A rule whose `normalize` differs is chosen only if no
+   other rule fits. */
 ch_status ch_word_rule_like(const ch_tokenizer *tokenizer, bool normalize, const ch_word_rule **rule,
                             ch_error *error);
 
@@ -70,12 +70,12 @@ ch_status ch_word_rule_like(const ch_tokenizer *tokenizer, bool normalize, const
 ch_status ch_pieces_from_gguf(const ch_gguf *file, ch_pieces *pieces, ch_error *error);
 /* Reads the vocabulary of a llama2.c tokenizer.bin. */
 ch_status ch_pieces_from_bin(const char *path, ch_pieces *pieces, ch_error *error);
-/* Lists the vocabulary of a tokenizer opened from a tokenizer.json. Ids up to vocab_size that have no piece
+/* Lists the vocabulary of a tokenizer opened from a tokenizer.json. Ids below vocab_size that have no piece
    become pieces [PADn] of kind CH_PIECE_UNUSED. Texts point into the tokenizer. */
 ch_status ch_pieces_from_tokenizer(const ch_tokenizer *tokenizer, int64_t vocab_size, ch_pieces *pieces,
                                    ch_error *error);
-/* Sets the pairs of a vocabulary with scores: every way to cut a piece into two pieces, in the order of falling
-   scores of the whole. */
+/* Sets the pairs of a vocabulary with scores: every way to cut a normal piece into two normal pieces. Pairs with
+   higher scores of the whole piece come first. */
 ch_status ch_pieces_pair_up(ch_pieces *pieces, const char *where, ch_error *error);
 /* Appends a tokenizer.json and a tokenizer_config.json in Hugging Face's format. */
 ch_status ch_pieces_put_json(const ch_pieces *pieces, const char *where, ch_text *json, ch_text *config,

@@ -102,7 +102,7 @@ static ch_status find_words(const ch_tokenizer *tokenizer, const habits *h, ch_p
                  tokenizer->file);
 }
 
-/* --- what is lost --------------------------------------------------------------------------------------- */
+/* --- losses in GGUF ------------------------------------------------------------------------------------- */
 
 static bool any_inner_mark(const ch_pieces *pieces) {
   for (int32_t i = 0; i < pieces->count; i++) {

@@ -106,7 +106,7 @@ static bool marked(const char *line, const char *mark) {
   return strncmp(line, mark, strlen(mark)) == 0;
 }
 
-/* Writes the lines of a part that the model needs, and the parts that it builds on. */
+/* Writes the lines of part `name` that the model needs, and the parts that part `name` builds on. */
 static void put_part(const model *m, const char *name, size_t size, ch_text *code) {
   int depth = 0, left_out = 0; /* open marks; depth of the first one that does not hold, or 0 */
   for (const char *line = part_named(name, size), *next; *line; line = next) {

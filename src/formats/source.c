@@ -56,7 +56,7 @@ void ch_source_close(ch_source *source) {
 typedef struct conversion {
   const ch_source *source;
   const ch_source_writing *how;
-  double done, total; /* elements written so far, elements of all tensors */
+  double done, total; /* done: elements written so far; total: elements of all tensors */
   float *values;      /* [room] a piece as F32 */
   void *stored;       /* [room] the piece in its written type */
   int64_t room;

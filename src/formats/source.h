@@ -34,7 +34,7 @@ typedef struct ch_source {
 int64_t ch_interleaved_row(int64_t row, int64_t size);
 /* Returns Hugging Face's row for interleaved row `row`: the inverse of ch_interleaved_row. */
 int64_t ch_halved_row(int64_t row, int64_t size);
-/* Returns the number of rows and columns of a tensor. A vector is one row. */
+/* Sets the numbers of rows and columns of a tensor. A vector is one row. */
 void ch_rows_of(const ch_param *param, int64_t *rows, int64_t *columns);
 /* Declares the parameter table of source->config, and dtypes that are all F32. */
 ch_status ch_source_declare(ch_source *source, const char *where, ch_error *error);

@@ -27,7 +27,7 @@ static ch_status open_file(const char *path, bool vocabulary, ch_source *source,
       "%s is neither a GGUF file nor a llama2.c .bin; for a Hugging Face model, give the directory", path);
 }
 
-/* Sets the text of tokenizer.json from such a file, or converts a tokenizer.bin. */
+/* Copies the tokenizer.json at `path` to source->tokenizer, or converts a tokenizer.bin. */
 static ch_status take_tokenizer(const char *path, ch_source *source, ch_error *error) {
   ch_tokenizer *tokenizer;
   ch_map map;

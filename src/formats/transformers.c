@@ -34,8 +34,8 @@ static int64_t pattern_of(const char *name, char pattern[NAME_SIZE]) {
   return layer;
 }
 
-/* Stores a number for a layer: a single number while all layers are equal, else a list with null for layers
-   without such a tensor. */
+/* Stores a number for a layer: a single number while all layers are equal, else a list by layer. The list has null for
+   layers without the tensor that come after the first difference. */
 static void put_for_layer(json_t *row, const char *key, int64_t layer, double value) {
   json_t *old = json_object_get(row, key);
   if (!old) {
@@ -90,8 +90,7 @@ static void put_rank(json_t *ranks, const ch_param *param) {
     json_object_set_new(ranks, name, json_integer((json_int_t)param->shape[first ? 0 : 1]));
 }
 
-/* Returns the member "pytorch" of config.json: facts about tensors that the code needs and no other key has. NULL
-   if out of memory. */
+/* Returns the member "pytorch" of config.json: facts about tensors that the code needs and no other key has. */
 static json_t *tensors_to_json(const ch_config *config, const ch_params *params) {
   (void)config;
   json_t *root = json_object(), *tensors = json_object(), *ranks = json_object();

@@ -1,18 +1,18 @@
 /* Writes what transformers needs to load a model directory that has weights and a tokenizer: a config.json with
  * "auto_map", and the PyTorch code of exactly this model. AutoModelForCausalLM.from_pretrained(DIR,
- * trust_remote_code=True) then loads it. */
+ * trust_remote_code=True) then loads it. A model of a Hugging Face family gets only its config.json. */
 #ifndef CH_FORMATS_TRANSFORMERS_H
 #define CH_FORMATS_TRANSFORMERS_H
 
 #include "base/json.h"
 #include "formats/source.h"
 
-/* Restores the configuration `own` that the source had before it was fitted to a Hugging Face family, if
-   transformers' class of the family cannot load the model. With own_code, the model always gets Crosshead's own
-   model_type, and so PyTorch code. */
+/* Restores `own`, the configuration that the source had before it was fitted to a Hugging Face family. Does so if
+   own_code is true, or if own's model_type is "crosshead" and transformers' class of the family cannot load the model.
+   A restored language model has model_type "crosshead", and so PyTorch code. */
 void ch_transformers_choose(ch_source *source, const ch_config *own, bool own_code);
-/* Fails with CH_ERROR_CONFIG, and suggests an alternative, if there is no PyTorch code for the model. A Hugging
-   Face family needs none. */
+/* Fails with CH_ERROR_CONFIG, and suggests an alternative, if there is no PyTorch code for the model. A model
+   of a Hugging Face family needs no code. */
 ch_status ch_transformers_check(const ch_config *config, const char *where, ch_error *error);
 /* The `finish` of a ch_source_writing: writes configuration_crosshead.py, modeling_crosshead.py and then
    config.json. */
@@ -21,8 +21,8 @@ ch_status ch_transformers_finish(const ch_source *source, const char *directory,
 ch_status ch_transformers_write_untrained(const ch_source *source, const char *directory, ch_error *error);
 /* Returns true if a model is exported with PyTorch code: a model of images, or one of no Hugging Face family. */
 bool ch_has_pytorch_code(const ch_config *config);
-/* These functions append the code of such a model, and that of its configuration, to *code. Release it with
-   ch_text_free. */
+/* Append PyTorch code to *code: ch_pytorch_code the model's, ch_pytorch_configuration that of its configuration class.
+   ch_has_pytorch_code must hold. Release *code with ch_text_free. */
 void ch_pytorch_code(const ch_config *config, const ch_params *params, ch_text *code);
 void ch_pytorch_configuration(const ch_config *config, const ch_params *params, ch_text *code);
 

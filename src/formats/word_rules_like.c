@@ -66,7 +66,7 @@ static ch_status try_runs(trial *t) {
   return CH_OK;
 }
 
-/* Tries one letter, or two, after an apostrophe and before a letter. */
+/* Tries every pair of ASCII letters after an apostrophe, and single letters at the end of a text and before U+017F. */
 static ch_status try_contractions(trial *t) {
   static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
   enum { N = sizeof letters - 1 };

@@ -10,8 +10,8 @@
 #include "tensor/kernels.h"
 
 typedef enum ch_part_kind {
-  CH_PART_ELEMENTS, /* elements of every token, in the cache's type; they are the cache's size */
-  CH_PART_SCALARS,  /* scalars of every token, in F32; counted in bytes only */
+  CH_PART_ELEMENTS, /* elements of every token, in the cache's type; only they count as token_bytes */
+  CH_PART_SCALARS,  /* scalars of every token, in F32; not counted as token_bytes */
   CH_PART_BY_ID,    /* one row per id of the vocabulary, in F32, that depends on the id alone */
   CH_PART_FIXED     /* one row per sequence, in F32, updated by every token */
 } ch_part_kind;
@@ -99,8 +99,8 @@ int64_t ch_token_bytes(const ch_layer_parts *parts, int layers, const ch_cache_t
 ch_status ch_cache_create(const ch_cache_shape *shape, ch_cache **cache, ch_error *error);
 void ch_cache_free(ch_cache *cache);
 
-/* The functions below write and copy the cache's states. Others read them through its views. Widths are those
-   of the part, and rows are of the kernels' type. */
+/* The functions below write and copy the cache's states. Operations read states through the cache's views. `width` is
+   the part's width, and x is of the kernels' type. */
 
 /* Begins a pass over `count` tokens of every sequence: sets rows_before and places. A single token is written
    to the rings and read there. Several tokens are read after a copy of the rows that the first one sees

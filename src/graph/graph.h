@@ -41,7 +41,7 @@ typedef struct ch_op {
   size_t (*scratch)(const ch_run *run, const ch_node *node, bool backward);
   ch_status (*forward)(ch_run *run, const ch_node *node);
   /* Returns true if one call of forward_together can compute this node and others of the operation that read
-     the same first input; NULL: never. All their other inputs must be computed before. */
+     the same first input; NULL: never. The other inputs of all these nodes must be computed before. */
   bool (*joins)(const ch_node *node);
   ch_status (*forward_together)(ch_run *run, int count, const ch_node *const nodes[]);
   /* Writes the gradient of every input for which ch_run_gradient returns an address; NULL: the operation has no
@@ -107,7 +107,7 @@ struct ch_node {
   size_t attributes_size;
   bool needs_gradient;
   bool streamed; /* true if the value covers all tokens in the cache; its reader computes it block by block */
-  ch_node *next_user, *first_user; /* list of nodes with one first input, to find equal ones */
+  ch_node *next_user, *first_user; /* list of the nodes with the same first input, to find equal ones */
   const char *label;               /* name of the parameter, or NULL */
 };
 
@@ -128,7 +128,7 @@ struct ch_graph {
   ch_dtype dtype;            /* CH_F32 or CH_F64 */
   int64_t sequences, length; /* rows = sequences * length */
   ch_dtype compute;          /* CH_BF16 if factors of products are rounded to it, else the graph's type */
-  bool trainable; /* true if gradients are computed: a rounded weight then serves several products */
+  bool trainable; /* true if gradients are computed; a weight is then rounded once for several products */
   double context; /* tokens that a query sees, for counting FLOPs; 0: only those of this run */
   ch_node **nodes;
   int count, capacity;
@@ -150,7 +150,8 @@ ch_node *ch_graph_pixels(ch_graph *graph, int64_t channels, int64_t size);
 ch_node *ch_graph_param(ch_graph *graph, int index, const char *name, int rank, const int64_t *shape,
                         bool trainable);
 /* Returns a node of an operation and copies its attributes. Equal operations on equal inputs with equal
-   attributes are one node, so that values that several layers share are computed once. */
+   attributes are one node, so that values that several layers share are computed once. Stateful operations are never
+   merged. */
 ch_node *ch_graph_node(ch_graph *graph, const ch_op *op, int inputs, ch_node *const *in,
                        const void *attributes, size_t attributes_size);
 /* Records a failure, unless there is one already. Returns NULL for convenience. */
@@ -168,7 +169,7 @@ int64_t ch_node_count(const ch_node *node);
 /* Returns the product of all dimensions but the last. ch_node_columns returns the last. */
 int64_t ch_node_rows(const ch_node *node);
 int64_t ch_node_columns(const ch_node *node);
-/* Shape rules: set the shape of input i, or [rows, columns]. */
+/* Shape rules. ch_shape_as_input sets the shape of input i, ch_shape_matrix sets [rows, columns]. */
 ch_status ch_shape_as_input(ch_node *node, int i);
 ch_status ch_shape_matrix(ch_node *node, int64_t rows, int64_t columns);
 

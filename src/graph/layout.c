@@ -1,4 +1,4 @@
-/* Greedy interval placement: big buffers first, each at the lowest offset free over its whole life. */
+/* Places buffers greedily: the largest first, each at the lowest offset that is free while it is alive. */
 #include "graph/layout.h"
 
 #include <stdbool.h>

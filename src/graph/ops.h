@@ -10,7 +10,7 @@
 /* Looks up rows of a table: ids [N], weight [V, D] -> [N, D]. */
 ch_node *ch_op_embedding(ch_graph *graph, ch_node *ids, ch_node *weight);
 /* Like ch_op_embedding, for a table whose columns are divided among `shares` processes. `weight` has the rows
-   of this run, which each process looked up in its columns, share after share (graph/ops/joined_rows.c). */
+   of this run's tokens, share after share: each process looked up its own columns (graph/ops/joined_rows.c). */
 ch_node *ch_op_joined_rows(ch_graph *graph, ch_node *ids, ch_node *weight, int shares);
 
 /* Computes y = x W^T (+ bias): x [N, in], weight [out, in], bias [out] or NULL -> [N, out]. If a row of x is n times
@@ -50,10 +50,10 @@ ch_node *ch_op_diff_lambda(ch_graph *graph, ch_node *q1, ch_node *k1, ch_node *q
    [G, h] -> [N, G * d]. */
 ch_node *ch_op_head_mix(ch_graph *graph, ch_node *x, ch_node *mix);
 
-/* Mixes the heads of queries instead of keys, and of contexts instead of values. Head h uses row floor(h G /
-   heads) of mix [G, h']. spread: [N, heads * d] -> [N, heads * h' d]; part j of head h is mix[g, j] times x's
-   head h, so that q . K_mixed = spread(q) . K_components. collapse, [N, heads * h' d] -> [N, heads * d]: head h
-   is the sum over j of mix[g, j] times its part j. Neither has a gradient. */
+/* Mix the heads of queries instead of keys, and of contexts instead of values. Head h uses row g = floor(h G / heads)
+   of mix [G, h']. ch_op_spread_heads, [N, heads * d] -> [N, heads * h' d]: part j of head h is mix[g, j] times head h
+   of x. Then q . K_mixed = spread(q) . K_components. ch_op_collapse_heads, [N, heads * h' d] -> [N, heads * d]: head h
+   is the sum over j of mix[g, j] times part j of head h of x. Neither operation has a gradient. */
 ch_node *ch_op_spread_heads(ch_graph *graph, ch_node *x, ch_node *mix, int64_t heads);
 ch_node *ch_op_collapse_heads(ch_graph *graph, ch_node *x, ch_node *mix, int64_t heads);
 
@@ -135,7 +135,7 @@ ch_node *ch_op_rope_states(ch_graph *graph, ch_node *x, const void *levels, int6
 
 /* The tokens that a query of a layer sees, and that the cache stores of the layer. */
 typedef struct ch_ring {
-  int64_t window, sinks; /* last and first tokens that a query sees */
+  int64_t window, sinks; /* numbers of last and of first tokens that a query sees */
   int64_t capacity; /* maximum tokens of a sequence; above window + sinks, the layer has a ring; 0: no ring */
 } ch_ring;
 /* Writes x [N, width] into the cache, which stores it as `dtype`, as part `part` of the states of `layer`, after
@@ -149,8 +149,8 @@ ch_node *ch_op_append(ch_graph *graph, ch_node *x, int layer, int part, ch_part_
 ch_node *ch_op_rows_by_id(ch_graph *graph, ch_node *ids, int layer, int part, int64_t width);
 
 /* ch_op_moments computes the mean and 1/sqrt(variance + eps) of every row -> [N, 2]. ch_op_normalise_states
-   computes (x - mean) / std * weight + bias with them, on states. Inference only: together they are a
-   layernorm whose columns can be computed separately. */
+   computes (x - mean) / std * weight + bias with these moments, on states. Together, the two operations are a
+   layernorm whose columns can be computed separately. Inference only. */
 ch_node *ch_op_moments(ch_graph *graph, ch_node *x, double eps);
 ch_node *ch_op_normalise_states(ch_graph *graph, ch_node *x, ch_node *moments, ch_node *weight,
                                 ch_node *bias);

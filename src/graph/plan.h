@@ -11,7 +11,7 @@
 
 typedef struct ch_plan ch_plan;
 
-/* Memory that plans share; it grows when a larger plan is created, never while one runs. */
+/* Memory that plans share. ch_workspace_reserve grows it; a run never does. */
 typedef struct ch_workspace {
   void *data;
   size_t bytes;
@@ -84,7 +84,7 @@ typedef struct ch_gradient_listener {
   ch_status (*wanted)(void *context, int sum, ch_error *error);
   /* Called after the pass has written the sum for the last time, if other micro-batches follow. */
   void (*written)(void *context, int sum);
-  /* Called after every step of the plan. */
+  /* Called after every step that the pass runs. Steps that run together count as one. */
   void (*moved)(void *context);
   void *context;
 } ch_gradient_listener;
@@ -103,8 +103,9 @@ struct ch_run {
   const ch_tensor *params; /* [parameters] values */
   void *const *gradients;  /* [parameters] addresses for gradients, or NULL; NULL without a backward pass */
   bool accumulate; /* true if the run adds to the parameters' gradients, false if it overwrites them */
-  /* With ch_plan_options.accumulation: true if the step has earlier micro-batches; true if it has later ones.
-     Nothing else may use the workspace between the micro-batches of a step. */
+  /* With ch_plan_options.accumulation. follows_micro_batch: true if the step has earlier micro-batches;
+     more_micro_batches: true if the step has later micro-batches. Nothing else may use the workspace between the
+     micro-batches of a step. */
   bool follows_micro_batch, more_micro_batches;
   /* true if all earlier micro-batches of the step ran on other machines; only their gradients are here */
   bool elsewhere;

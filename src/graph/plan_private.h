@@ -16,13 +16,13 @@ typedef struct ch_plan_step {
   ch_expected_time expected; /* expected time, for the governor of the engine that runs the plan */
   bool *accumulate;          /* [inputs] backward: true if an earlier step wrote the gradient of input i */
   bool *makes_final;         /* [inputs] backward: true for a parameter whose gradient no later step writes */
-  /* [inputs] backward: 1 + index of the sum that this step is the first, or the last, of a micro-batch to
-     write; 0: none */
+  /* [inputs] backward: 1 + index of a sum of gradients, or 0. begins: the sum that this step is the first of a
+     micro-batch to write; ends: the sum that this step is the last to write */
   int *begins, *ends;
 } ch_plan_step;
 
-/* Adds a step that took `seconds` to run->profile. Steps that ran together share the time in proportion to
-   their products. */
+/* Adds a step, and the steps that ran together with it, to run->profile. They share `seconds` in proportion to
+   their FLOPs. */
 void ch_profile_steps(ch_run *run, const ch_plan_step *step, double start, double seconds);
 
 struct ch_plan {

@@ -315,7 +315,7 @@ static void produce(const ch_attend *args, const ch_tile_span *span, void *scrat
   make_tiles(&m, span, scratch, tiles); /* cannot fail for few tokens */
 }
 
-/* Returns the elements of the values of some heads. */
+/* Returns the number of elements of scratch for the values of `heads` heads from `head` on. */
 static int64_t elements_of(tile_job *m, int64_t head, int64_t heads) {
   scratch_arena arena = {.element = ch_dtype_size(m->stream->run->kernels->dtype)};
   find_columns(m->stream, head, heads, m->columns);

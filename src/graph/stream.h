@@ -53,7 +53,7 @@ typedef struct ch_stream {
   const ch_run *run;
   const ch_node *node[CH_MAX_STREAM_NODES]; /* inputs before users */
   int nodes;
-  /* true for block-quantised states that only attention reads, if each head is whole blocks */
+  /* true for block-quantised states that only attention reads, if each head consists of whole blocks */
   bool whole_blocks[CH_MAX_STREAM_NODES];
   ch_stream_end end[CH_STREAM_ENDS]; /* nodes that attention reads; an entry's node may be NULL */
 } ch_stream;
@@ -77,7 +77,7 @@ typedef struct ch_laid_tiles {
 
 /* Returns the FLOPs (2 x multiply-adds) that a token's tiles cost. */
 double ch_stream_flops(const ch_stream *stream);
-/* Returns the elements of space for the tiles of `count` tokens. */
+/* Returns the number of elements of space that ch_stream_lay needs for `count` tokens of `heads` heads. */
 int64_t ch_stream_laid_elements(const ch_stream *stream, int64_t heads, int64_t count);
 /* Computes the tiles of a span into `space`, with all threads. */
 ch_status ch_stream_lay(const ch_stream *stream, const ch_tile_span *span, void *space, ch_laid_tiles *laid);

@@ -15,7 +15,7 @@ const char *ch_image_format_name(ch_image_format format) {
 
 /* --- CIFAR ---------------------------------------------------------------------------------------------- */
 
-/* Returns the first record whose byte at `offset` is not below `limit`, or -1. */
+/* Returns the index of the first record whose byte at `offset` is not below `limit`, or -1. */
 static int64_t first_bad(const unsigned char *data, int64_t count, int64_t stride, int64_t offset,
                          int limit) {
   for (int64_t i = 0; i < count; i++)

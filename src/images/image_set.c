@@ -170,7 +170,8 @@ static ch_status open_part(ch_image_set *set, part *p, ch_error *error) {
   return CH_OK;
 }
 
-/* Appends the indices of all images of parts with this `tests` to set->order, from `at`. Returns the new end. */
+/* Appends the indices of all images to set->order, from `at` on, of parts whose `tests` has the given value. Returns
+   the new end. */
 static int64_t put_role(const ch_image_set *set, bool tests, int64_t at) {
   uint32_t number = 0;
   for (int i = 0; i < set->count; number += (uint32_t)set->parts[i++].file.count)

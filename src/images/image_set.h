@@ -10,9 +10,9 @@ typedef enum ch_image_split { CH_IMAGES_TRAIN, CH_IMAGES_VALIDATION } ch_image_s
 
 /* Opens a directory, a file, or several files separated by commas. In a directory, its *.bin and *ubyte files are used,
    also compressed (.gz). An IDX file's labels are found by name in its directory. If there are files with "test" or
-   "t10k" in their names and others, the former are for validation. Otherwise the share `validation` of all images is,
-   evenly spread (1: all of them). Fails if there are no files, if formats or sizes are mixed, if labels are missing,
-   and like ch_image_file_parse. Errors name the file. */
+   "t10k" in their names and others, the former are for validation. Otherwise the share `validation` of all images is
+   for validation: at least one image, and evenly spread. Fails if there are no files, if formats or sizes are mixed, if
+   labels are missing, and like ch_image_file_parse. Errors name the file. */
 ch_status ch_image_set_open(const char *names, double validation, ch_image_set **set, ch_error *error);
 void ch_image_set_close(ch_image_set *set);
 

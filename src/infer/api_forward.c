@@ -72,7 +72,7 @@ static ch_status not_finite(const ch_forward_request *r, int64_t row, ch_error *
                  narrow ? ", or the cache's type cannot hold a key or value, as bf16 and f32 can" : "");
 }
 
-/* Fails unless the logits [rows, vocabulary] are finite. The first of them belong to row `first` of the request's
+/* Fails unless the logits [rows, vocabulary] are finite. Their row 0 is row `first` of the request's
    [sequences, length]. */
 static ch_status check_finite(const ch_forward_request *r, int64_t first, int64_t rows, int64_t vocabulary,
                               const float *logits, ch_error *error) {

@@ -98,7 +98,7 @@ static void put_type(char name[TYPES_SIZE], ch_dtype dtype) {
   }
 }
 
-/* Writes "bf16", or "k=q8_0,v=q4_0" for the roles that the cache holds. */
+/* Writes "bf16" if all roles have one type, else the types of the roles that the cache holds: "k=q8_0,v=q4_0". */
 static ch_status name_types(const ch_config *config, const ch_cache_types *types, char name[TYPES_SIZE],
                             ch_error *error) {
   static const char *const letters[] = {"k=", "v=", "latent="};

@@ -25,9 +25,8 @@ typedef struct ch_generation_text {
    next one starts in its place. Each text is the same as if it were generated alone (ch_session_step). The calling
    thread calls the sinks. Consecutive texts whose prompts are the same memory share the computation of the prompt.
    The session's previous contents are lost. A text with broken logits ends with CH_END_ERROR and sets asked->status;
-   the others continue. When all have ended, the first such status is returned. Other errors are those of
-   ch_generate_tokens: CH_ERROR_FULL and CH_ERROR_ARGUMENT before anything is fed. Errors that concern no single text
-   end all texts. */
+   the others continue. When all have ended, the first such status is returned. CH_ERROR_FULL and
+   CH_ERROR_ARGUMENT are returned before anything is fed. Errors that concern no single text end all texts. */
 ch_status ch_generate_texts(ch_session *session, const ch_tokenizer *tokenizer, ch_generation_text *texts,
                             int64_t count, ch_error *error);
 

@@ -1,4 +1,5 @@
-/* Rounds of a generation: one token for every text, one chunk of a prompt. */
+/* Runs the rounds of a generation. A round decodes one token for every text. It reads one chunk of one prompt, or all
+   prompts if ch_generation_manner.chunk is 0. */
 #include "infer/generation_parts.h"
 
 #include <omp.h>

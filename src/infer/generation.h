@@ -13,7 +13,8 @@ typedef struct ch_generation_manner {
   /* prompt tokens read per round; 0: all prompts that have a place are read before a step */
   int64_t chunk;
   bool reuses; /* true if whole chunks of earlier prompts stay in the cache and are reused */
-  /* true if the text continues the tokens of the session, which has one sequence and then holds every token */
+  /* true if the text continues the session's tokens. The session must have one sequence. It then holds every token of
+     the text */
   bool continues;
 } ch_generation_manner;
 

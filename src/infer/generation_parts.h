@@ -9,7 +9,7 @@ typedef struct ch_read_prompt {
   const int32_t *ids; /* [count] ids of the prompt's tokens */
   int64_t count;
   int32_t *own;    /* copy of the ids that the prompt owns, or NULL */
-  int references;  /* number of requests that use it; plus 1 for ch_generation.shared */
+  int references;  /* number of requests that use the prompt, plus 1 if it is ch_generation.shared */
   int64_t serial;  /* number of the prompt, from 1 */
   int64_t waiting; /* number of choices that have no place yet */
   float *logits;   /* logits after the last token, while choices wait; or NULL */
@@ -22,10 +22,12 @@ typedef struct ch_queued_request {
   ch_read_prompt *prompt;
   ch_generation_extra extra;
   bool has_extra, paused;
-  bool announced;         /* true once CH_EVENT_PROMPT was sent */
-  int64_t cached, scored; /* number of prompt tokens that were reused, and number that were reported */
-  int32_t begun, over;    /* first choice without a place so far; number of ended choices */
-  uint8_t *left;          /* [choices] state of each choice: CH_CHOICE_... */
+  bool announced; /* true once CH_EVENT_PROMPT was sent */
+  /* cached: number of reused prompt tokens; scored: number of reported prompt tokens */
+  int64_t cached, scored;
+  /* begun: index of the first choice that never had a place; over: number of ended choices */
+  int32_t begun, over;
+  uint8_t *left; /* [choices] state of each choice: CH_CHOICE_... */
 } ch_queued_request;
 
 enum { CH_CHOICE_OPEN, CH_CHOICE_CANCELLED, CH_CHOICE_OVER };
@@ -81,7 +83,8 @@ struct ch_generation {
   bool stepping, swept, stopped;
   void (*watch)(void *user);
   void *watch_user;
-  ch_token_probability *top;   /* [count + CH_SKINNY_ROWS, CH_MOST_TOP] of places, then of rows of a prompt */
+  /* [count + CH_SKINNY_ROWS, CH_MOST_TOP] likeliest tokens: of each place, then of each row of a scored prompt */
+  ch_token_probability *top;
   int32_t *sequences, *tokens; /* [count] sequences of one step, and their last tokens */
   char *scratch;               /* scratch memory of ch_place_choose for every thread */
   float *logits;               /* logits after the last token of a scored prompt, or NULL */

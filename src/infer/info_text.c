@@ -12,7 +12,7 @@
 
 /* --- description of a model ----------------------------------------------------------------------------- */
 
-/* Writes CH_ON_ bits as "k, v". */
+/* Writes CH_ON_ bits as " on k, v". */
 static void put_states(unsigned on, ch_text *text) {
   static const char *const names[] = {"q", "k", "v"};
   const char *between = " on ";

@@ -4,8 +4,8 @@
 
 #include <crosshead/generate.h>
 
-/* Returns ln of the sum of exp(logits) in double precision. A token's log-probability is its logit minus this. The
-   result is NaN or infinite if a logit is NaN or +infinite, or if all are -infinite. */
+/* Returns ln of the sum of exp(logits) in double precision. A token's log-probability is its logit minus the
+   result. The result is NaN or infinite if a logit is NaN or +infinite, or if all are -infinite. */
 double ch_log_sum_exp(const float *logits, int64_t vocabulary);
 
 /* Writes the `count` likeliest tokens as ch_top_tokens does; 1 <= count <= vocabulary. log_sum: ch_log_sum_exp of the

@@ -35,7 +35,7 @@ ch_status ch_model_check_plain(const ch_model *model, const char *what, ch_error
 /* Returns a hash of the first bytes of every tensor, to distinguish models. */
 uint64_t ch_model_hash(const ch_model *model);
 
-/* If the mapped weights have more bytes than this, passes over whole texts release their pages after use. */
+/* Bytes of weight files above which passes over whole texts release the pages of weights after use. */
 #define CH_LARGE_WEIGHTS ((int64_t)4 << 30)
 /* Returns the bytes of the files that hold the weights. */
 int64_t ch_model_file_bytes(const ch_model *model);

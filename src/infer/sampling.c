@@ -1,5 +1,6 @@
-/* Sampling by thresholds. Partial selection finds the cut of the ranking, then the tokens are walked by id. The
-   vocabulary is read once, for the largest logit of every block. Blocks without a candidate are not read again. */
+/* Samples by thresholds. Partial selection finds the cut of the ranking, and a token is drawn in the order of ids. A
+   first pass finds the largest logit of every block. With a small top-k, blocks without a candidate are not read
+   again. */
 #include "infer/sampling.h"
 
 #include <math.h>
@@ -95,7 +96,8 @@ static float peak_of(const float *x, int64_t n, bool *broken) {
   return peak;
 }
 
-/* Finds the first largest logit, and the largest of every block: peaks [blocks_of(n)] or NULL. */
+/* Finds the id of the largest logit, the lowest of equal ones. Writes the largest logit of every block to peaks
+   [blocks_of(n)], unless peaks is NULL. */
 static ch_status find_likeliest(const float *logits, int64_t n, float *peaks, int64_t *likeliest,
                                 ch_error *error) {
   float most = -INFINITY;
@@ -291,7 +293,7 @@ static void apply_cut(cut at, int64_t n, float *weights) {
 
 static void keep_top_p(double top_p, int64_t n, float *weights, float *pool) {
   double total = sum_of(weights, n), target = fmax(top_p * total, 1e-30);
-  /* All weights below this sum to less than 1 - p of the total, so none of them is needed to reach p. */
+  /* All weights below `least` sum to less than 1 - p of the total, so none of them is needed to reach p. */
   float least = (float)((1 - top_p) * total / (double)n);
   int64_t count = 0;
   for (int64_t i = 0; i < n; i++) {

@@ -166,11 +166,12 @@ static ch_status check_tokens(const ch_session *session, int64_t first, int64_t 
 /* The progress of a feed. Passes of a large model take minutes, so the progress callback is also called
    during them. */
 typedef struct feed_state {
-  const ch_session *session;   /* session with the callback */
-  int64_t done, length, total; /* tokens per sequence: before the pass, of the pass, of the text */
-  ch_head head;                /* head of the passes */
-  double share;                /* share of the pass that is done */
-  double first_question;       /* ch_clock of the first callback; a short pass has one only at its end */
+  const ch_session *session; /* session with the callback */
+  /* tokens per sequence. done: before the pass; length: of the pass; total: of the text */
+  int64_t done, length, total;
+  ch_head head;          /* head of the passes */
+  double share;          /* share of the pass that is done */
+  double first_question; /* ch_clock of the first callback; a short pass has one only at its end */
 } feed_state;
 
 static const double SHORT_PASS = 0.05;
@@ -447,7 +448,8 @@ static void pretend_tokens(ch_session *session, int64_t length, ch_random *rando
    and 2047 is odd, so that states of a width that is a power of two repeat only after 2047 tokens or more. */
 enum { MADE_UP = 2047 * 32 };
 
-/* Fills a part of the cache with the numbers, converted to its type. numbers and block are in the kernels' memory. */
+/* Fills a part of the cache with `numbers`, converted to the part's type. numbers and block are in the kernels'
+   memory. */
 static void pretend_part(const ch_session *session, int layer, int part, const float *numbers, char *block) {
   const ch_kernels *kernels = session->engine.kernels;
   ch_dtype dtype = session->cache->views[layer][part].dtype;

@@ -33,8 +33,8 @@ ch_status ch_session_pass_bytes(const ch_config *config, const ch_params *params
                                 const ch_session_options *options, int64_t length, size_t *bytes,
                                 ch_error *error);
 
-/* Fills the cache with arbitrary states of `length` tokens, to measure the speed at that context without computing
-   it. ids [id_count]: ids of the tokens, repeated, for caches that store ids; or NULL for random ones. */
+/* Fills the cache with arbitrary states of `length` tokens, to measure the speed at that length without computing
+   them. ids [id_count]: ids of the tokens, repeated, for caches that store ids; or NULL for random ones. */
 ch_status ch_session_pretend(ch_session *session, int64_t length, uint64_t seed, const int32_t *ids,
                              int64_t id_count, ch_error *error);
 /* Drops the tokens after the first `length`, for another measurement there. A ring has overwritten tokens by then, so

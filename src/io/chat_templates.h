@@ -24,7 +24,7 @@ typedef struct ch_chat_templates {
    used. Release with ch_chat_templates_free, also after a failure. */
 ch_status ch_chat_templates_read(const char *directory, ch_chat_templates *templates, ch_error *error);
 void ch_chat_templates_free(ch_chat_templates *templates);
-/* Adds a template, unless it is empty or there is one of this name. `where` is for messages. */
+/* Adds a template, unless it is empty or there is one of this name. `where` names the file in errors. */
 ch_status ch_chat_templates_add(ch_chat_templates *templates, const char *where, const char *name,
                                 const char *text, size_t size, ch_error *error);
 /* Returns the index of a name, or -1. */

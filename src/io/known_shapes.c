@@ -1,4 +1,5 @@
-/* Reads properties of a model that its configuration leaves open from its weights: a separate head, and shapes. */
+/* Reads from a model's weights what its configuration leaves open: shapes of tensors, and if the head is separate from
+   the embedding. */
 #include <stdlib.h>
 #include <string.h>
 

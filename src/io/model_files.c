@@ -179,8 +179,8 @@ static ch_status tensor_error(const load_state *o, ch_status code, const char *n
   return code;
 }
 
-/* Returns true if a tensor has the parameter's elements in their order. The tensor may have leading dimensions of 1,
-   and the parameter's last dimension may be several in it, as in a convolution's weight. */
+/* Returns true if a tensor has the parameter's elements in their order. The tensor may have leading dimensions of 1.
+   It may split the parameter's last dimension into several, as in a convolution's weight. */
 static bool same_elements(const ch_tensor *tensor, const ch_param *row) {
   int first = 0;
   while (tensor->rank - first > row->rank && tensor->shape[first] == 1) first++;
@@ -407,7 +407,7 @@ static ch_status match_layout(load_state *o) {
 
 /* --- conversion ----------------------------------------------------------------------------------------- */
 
-/* Returns the type of a loaded tensor. MXFP4 becomes BF16, which has all its values. */
+/* Returns the type of a loaded tensor. With CH_WEIGHTS_MAPPED, MXFP4 becomes BF16, which has all its values. */
 static ch_dtype wanted_dtype(const ch_param *row, const ch_tensor *stored, ch_weights_mode mode) {
   if (mode == CH_WEIGHTS_F64) return CH_F64;
   if (stored->dtype == CH_U8) return mode == CH_WEIGHTS_MAPPED ? CH_BF16 : CH_F32;

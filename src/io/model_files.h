@@ -11,7 +11,7 @@ typedef struct ch_weights {
   ch_safetensors *shards;
   int shard_count;
   ch_tensor *tensors; /* [params->count], in table order; data points into the mappings or into `owned` */
-  void *owned;        /* values that had to be copied: converted, or misaligned in the file */
+  void *owned;        /* copied values: converted, transposed, misaligned in the file, or always_real */
   size_t owned_bytes;
 } ch_weights;
 
@@ -20,15 +20,17 @@ typedef enum ch_weights_mode {
   /* Inference: matrices stay mapped in their stored type, but F64 becomes F32, and MXFP4 becomes BF16. Vectors and
      always_real matrices are F32. */
   CH_WEIGHTS_MAPPED,
-  CH_WEIGHTS_F32, /* all tensors are F32; those stored as F32 stay mapped */
-  CH_WEIGHTS_F64  /* all tensors are double, for the reference path */
+  /* all tensors are F32; matrices stored as F32 stay mapped unless they are transposed, misaligned or always_real */
+  CH_WEIGHTS_F32,
+  CH_WEIGHTS_F64 /* all tensors are double, for the reference path */
 } ch_weights_mode;
 
 /* Opens DIR/model.safetensors, or the shards in DIR/model.safetensors.index.json, and checks that they have exactly the
    tensors of `params` with their shapes. A Vision Transformer's tensors may have Hugging Face's names and shapes
-   (io/tensor_names.h). Some additional tensors are allowed: buffers of old files (rotary_emb.inv_freq, masks), and an
-   lm_head.weight in a tied checkpoint, which replaces a missing embedding. Values that are copied, and so every vector,
-   must be finite; matrices that stay mapped are not read. Errors name the file and the tensor. */
+   (io/tensor_names.h), and files of config->layout have those of the layout (io/tensor_layout.h). Some
+   additional tensors are allowed: buffers of old files (rotary_emb.inv_freq, masks), and an lm_head.weight in a tied
+   checkpoint, which replaces a missing embedding. Values that are copied, and so every vector, must be finite; matrices
+   that stay mapped are not read. Errors name the file and the tensor. */
 ch_status ch_weights_open(const char *directory, const ch_config *config, const ch_params *params,
                           ch_weights_mode mode, ch_weights *weights, ch_error *error);
 void ch_weights_close(ch_weights *weights);
@@ -53,8 +55,8 @@ ch_status ch_model_declare_saved(const char *path, const char *prefix, const ch_
 
 /* Appends tensor `index` of a parameter table to the file, all its values as `dtype`. */
 typedef ch_status ch_tensor_put(void *context, int index, ch_dtype dtype, ch_writer *writer, ch_error *error);
-/* Writes only DIR/model.safetensors, under a temporary name and renamed. `put` writes each tensor, of type dtypes
-   [params->count]. */
+/* Creates the directory and writes only DIR/model.safetensors, under a temporary name and renamed. `put` writes each
+   tensor, of type dtypes [params->count]. */
 ch_status ch_weights_write(const char *directory, const ch_params *params, const ch_dtype *dtypes,
                            ch_tensor_put *put, void *context, ch_error *error);
 /* Writes DIR/config.json in the layout of config->model_type, which is Crosshead's or a Hugging Face family's. Call it

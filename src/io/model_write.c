@@ -21,7 +21,7 @@ typedef struct converter {
   const ch_tensor *tensors;
   const ch_params *params;
   const ch_model_writing *writing;
-  double done, total; /* bytes written, and bytes of all tensors */
+  double done, total; /* done: bytes written so far; total: bytes of all tensors */
   /* middle: a piece in F32, or in F64 if the source or the result is F64; out: the piece in the type of the file */
   double middle[PIECE], out[PIECE];
 } converter;

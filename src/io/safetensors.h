@@ -8,8 +8,8 @@
 #include "tensor/tensor.h"
 
 /* One tensor of a file. `tensor.data` points into the mapping and may be unaligned. A block-quantised matrix (CH_Q8_0
-   ... CH_Q6_K) is U8 [rows, bytes per row] in the file, and the metadata has its type under its name. Here it has its
-   type, and its shape in values. */
+   ... CH_Q6_K) is U8 [rows, bytes per row] in the file, and the metadata has its type under its name. In this struct,
+   the matrix has its type, and its shape counts values. */
 typedef struct ch_stored_tensor {
   char *name;
   ch_tensor tensor;

@@ -7,14 +7,15 @@
 #include "config/params.h"
 #include "io/tensor_names.h"
 
-/* The place of a tensor: rows [first, first + its own number) of a tensor [rows, ...] of the file, or such columns of
-   a transposed tensor [..., rows]. A vector is one column. */
+/* The place of a tensor with n rows: rows [first, first + n) of a tensor [rows, ...] of the file, or the columns with
+   these numbers of a transposed tensor [..., rows]. A vector is one column. */
 typedef struct ch_tensor_place {
   char name[CH_TENSOR_NAME_SIZE];
   int64_t first, rows;
   bool transposed;
   int64_t step; /* distance between two columns of a transposed tensor, or two rows of MXFP4; 0: adjacent */
-  /* number of experts in a tensor [experts, ...] of the file, and index of this one; experts = 0: no such tensor */
+  /* experts: number of experts in a tensor [experts, ...] of the file, 0 if the tensor is of no or one expert;
+     expert: index of the tensor's expert */
   int64_t experts, expert;
   bool plus_one;      /* true if the file has the differences from 1 */
   const void *scales; /* MXFP4: scales of every 32 values, row by row; else NULL */

@@ -93,8 +93,8 @@ static void solve(work *w) {
   }
 }
 
-/* Returns the variance of a fitted value in units of the pooled one: q' inverse q, with q = its group's unit
- * vector less the shares of the groups in its block. */
+/* Returns the variance of a fitted value in units of the pooled variance: 1 / (sum of the block's weights) +
+ * q' inverse q. q is the unit vector of the value's group less the shares of the groups in the value's block. */
 static double fitted_variance(const work *w, const ch_block_value *v, double *q) {
   int n = w->groups;
   double sum = 1 / w->block_weights[v->block];
@@ -189,7 +189,7 @@ static double pair_variance(const work *w, int a, int b, double *degrees) {
   return 1 / mean;
 }
 
-/* --- the whole --------------------------------------------------------------------------------------------------- */
+/* --- the fit ----------------------------------------------------------------------------------------------------- */
 
 static bool allocate_work(work *w, ch_arena *arena, ch_block_means *fit) {
   size_t g = (size_t)w->groups, b = (size_t)w->blocks;

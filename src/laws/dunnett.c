@@ -29,8 +29,8 @@ void ch_dunnett_prepare(int comparisons, ch_dunnett *dunnett) {
   }
 }
 
-/* Returns the probability that a statistic exceeds `value`: the integral over s of its density times the
- * table at s value. */
+/* Returns the probability that a statistic exceeds `value`: the integral over s of the density of s times the
+ * table's entry for s * value. */
 static double probability(const double *table, double value, double degrees) {
   double constant = M_LN2 + degrees / 2 * log(degrees / 2) - lgamma(degrees / 2), sum = 0;
   if (!(degrees > 1)) sum = 0.5 * exp(constant) * table[0];

@@ -39,7 +39,7 @@ ch_ladder_tables *ch_ladder_tables_new(const ch_rung_losses *data, int count) {
   return tables;
 }
 
-/* Returns the remaining squared residuals with these powers. amplitude [shares], unless NULL, receives the best
+/* Returns the remaining squared residuals with `powers`. amplitude [shares], unless NULL, receives the best
  * amplitudes. */
 static double remaining(const ch_rung_losses *d, double floor, const double *powers, double squares,
                         double *amplitude) {

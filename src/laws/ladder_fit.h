@@ -36,7 +36,8 @@ typedef struct ch_ladder_tables ch_ladder_tables;
 ch_ladder_tables *ch_ladder_tables_new(const ch_rung_losses *data, int count);
 
 /* Fits laws [count] to data [count]. The tables must be those of the data's compute. If `fine`, the laws are found to
- * all digits, else to about three digits, for one of many fits. 0 < alpha <= 2 and 0 <= E < the lowest loss. */
+ * all digits, else to about three digits, for fits that are repeated often. alpha is from CH_LADDER_LEAST_ALPHA to
+ * CH_LADDER_MOST_ALPHA, and 0 <= E < the lowest loss. */
 ch_law_fit ch_ladder_fit_laws(const ch_ladder_tables *tables, const ch_rung_losses *data, int count,
                               bool one_floor, bool fine, ch_compute_law *laws);
 

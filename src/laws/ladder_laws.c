@@ -155,7 +155,7 @@ static ch_status draw_all(ladder *l, ch_error *error) {
   return CH_OK;
 }
 
-/* --- what the laws say ------------------------------------------------------------------------------------------- */
+/* --- predictions ------------------------------------------------------------------------------------------------- */
 
 /* Returns A of L = E + A C^-alpha, in nats at one FLOP. */
 static double amplitude_of(const ch_compute_law *law) {
@@ -267,7 +267,7 @@ static ch_status find_crossings(ladder *l, ch_ladder_laws *made, ch_error *error
   return CH_OK;
 }
 
-/* --- the whole --------------------------------------------------------------------------------------------------- */
+/* --- the fit ----------------------------------------------------------------------------------------------------- */
 
 static ch_status prepare_points(const ch_ladder_curve *curves, int count, int baseline, int left_out,
                                 ladder *l, int *shares, ch_error *error) {

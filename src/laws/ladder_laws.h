@@ -17,7 +17,8 @@ typedef struct ch_ladder_curve {
   const double *earlier;
   int32_t shares;      /* number of earlier shares */
   double target_flops; /* FLOPs of training the model whose loss is predicted; 0: none */
-  /* time per FLOP of training the largest model on one machine, and its relative standard error; 0: not known */
+  /* seconds_per_flop: time per FLOP of training the largest model on one machine, 0 if not known; seconds_error:
+   * relative standard error of seconds_per_flop */
   double seconds_per_flop, seconds_error;
 } ch_ladder_curve;
 
@@ -33,8 +34,8 @@ struct ch_ladder_laws {
 
 /* Fits the laws of curves [count]. The intervals come from profiles of the sum of squares: the range of a quantity
  * over all laws that the losses allow (docs/compare.md, "Larger models"). Release *laws with ch_ladder_laws_free.
- * Errors: CH_ERROR_ARGUMENT for fewer than CH_LADDER_LEAST_RUNGS rungs, rungs that do not rise, losses that are not
- * finite and positive, a baseline out of range. */
+ * Errors: CH_ERROR_ARGUMENT for a number of curves, rungs or shares out of range, FLOPs that do not rise, losses that
+ * are not finite and positive, a baseline out of range. */
 ch_status ch_ladder_fit(const ch_ladder_curve *curves, int count, int baseline, ch_ladder_laws **laws,
                         ch_error *error);
 /* Frees the laws. `laws` may be NULL. */

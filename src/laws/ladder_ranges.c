@@ -128,13 +128,14 @@ void ch_ladder_ranges_free(ch_ladder_ranges *ranges) {
   free(ranges);
 }
 
-/* --- what noise does to a law whose floor is held ---------------------------------------------------------------- */
+/* --- noise of a law whose floor is held -------------------------------------------------------------------------- */
 
 /* With C^-alpha = p, x = log C: to first order a shift s of each run changes alpha by -kappa t.s / t.t, where t is p
  * x without its part along p and kappa = sum A / sum A^2 over the shares; and A by p.s / p.p + d alpha A slope. The
  * parts are independent. Variances are in units of the noise's. */
 typedef struct fit_variance {
-  double slope, amplitude, alpha; /* p.px / p.p; variance of the first part of A; variance of alpha */
+  /* slope: p.px / p.p; amplitude: variance of the first part of A; alpha: variance of alpha */
+  double slope, amplitude, alpha;
 } fit_variance;
 
 static fit_variance fit_variance_of(const ch_rung_losses *data, const ch_compute_law *law) {

@@ -23,13 +23,13 @@ void ch_ladder_ranges_free(ch_ladder_ranges *ranges);
 ch_estimate ch_ladder_range_floor(const ch_ladder_ranges *ranges, int m);
 ch_estimate ch_ladder_range_alpha(const ch_ladder_ranges *ranges, int m);
 ch_estimate ch_ladder_range_amplitude(const ch_ladder_ranges *ranges, int m);
-/* Returns the loss of a further run with so much compute, its own noise included. */
+/* Returns the interval of the loss of a further run at log_flops. It includes the run's own noise. */
 ch_estimate ch_ladder_range_loss(const ch_ladder_ranges *ranges, int m, double log_flops);
-/* Returns how many times the compute law `baseline` needs for the loss that law `m` has with so much, divided
- * by `slower`. `error` is the relative standard error of `slower`. */
+/* Returns the interval of a multiplier: the compute with which law `baseline` reaches the loss of law `m` at log_flops,
+ * divided by the compute of log_flops and by `slower`. `error` is the relative standard error of `slower`. */
 ch_estimate ch_ladder_range_multiplier(const ch_ladder_ranges *ranges, int m, int baseline, double log_flops,
                                        double slower, double error);
-/* Returns log C at which law `b` overtakes law `a`, over those laws that cross from `low` to `high`. */
+/* Returns the interval of log C at which law `b` overtakes law `a`, over the laws that cross from `low` to `high`. */
 ch_estimate ch_ladder_range_crossing(const ch_ladder_ranges *ranges, int a, int b, double low, double high);
 
 #endif

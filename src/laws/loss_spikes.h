@@ -10,7 +10,7 @@ enum { CH_STABILITY_WINDOW = 128, CH_SPIKE_RECENT = 5 };
 
 typedef struct ch_stability_watch {
   int64_t steps, window, step;
-  /* the last `window` losses outside spikes, and the last losses of all */
+  /* ring: the last `window` losses outside spikes; recent: the last CH_SPIKE_RECENT of all losses */
   double ring[CH_STABILITY_WINDOW], recent[CH_SPIKE_RECENT];
   int64_t pushed, seen; /* losses ever pushed to `ring` and to `recent` */
   bool inside;          /* true inside a spike */

@@ -29,7 +29,7 @@ ch_robust_test ch_robust_make_test(int n, int parameters, const double *u, const
 bool ch_robust_passes(const ch_robust_test *test, double sum);
 
 /* Returns the end of a quantity's interval on the side of `limit`: the farthest possible value, or `limit`
- * itself if all up to it are possible. `step` is the first step from `from`, which is possible. */
+ * itself if all up to it are possible. `from` must be possible. `step` is the first step from it. */
 double ch_robust_reach(bool possible(void *context, double value), void *context, double from, double limit,
                        double step);
 

@@ -313,7 +313,7 @@ static double systematic_part(curve *c, const candidate *law, double scale) {
   return part;
 }
 
-/* --- the whole -------------------------------------------------------------------------------------------------- */
+/* --- the fit ---------------------------------------------------------------------------------------------------- */
 
 static ch_status check_curve(const double *tokens, const double *losses, int n, double budget,
                              ch_error *error) {

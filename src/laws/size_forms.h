@@ -27,7 +27,8 @@ typedef enum ch_size_held {
 
 typedef struct ch_size_constraint {
   ch_size_held what;
-  /* place of CH_HELD_LOSS; else the means of ln N and ln D, for the constraints that need them */
+  /* CH_HELD_LOSS: ln N and ln D of the loss, less their means. CH_HELD_SIZE: x is the mean of ln N. CH_HELD_TOKENS: y
+   * is the mean of ln D */
   double x, y;
 } ch_size_constraint;
 

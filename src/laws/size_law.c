@@ -262,7 +262,7 @@ static void estimate(trial *t, const candidate *best, ch_size_law *law) {
   law->at = back(interval(t, best, at, 0, 0), 0);
 }
 
-/* --- how well it fits -------------------------------------------------------------------------------------------- */
+/* --- systematic part --------------------------------------------------------------------------------------------- */
 
 /* Returns how much of the deviations from the law is a polynomial of x and y. columns: scratch, [NUMBERS +
  * SMOOTH + 1][n]. */
@@ -280,7 +280,7 @@ static double systematic_part(const points *p, const candidate *law, double *col
   return ch_robust_systematic(p->n, p->u, p->weight, columns, numbers, numbers + smooth, false);
 }
 
-/* --- the whole --------------------------------------------------------------------------------------------------- */
+/* --- the fit ----------------------------------------------------------------------------------------------------- */
 
 /* Counts the different values. */
 static int kinds(const double *values, int n) {

@@ -1,4 +1,4 @@
-/* Counts parameters in the table, the cache by the states, and FLOPs in the graph of one token. */
+/* Counts parameters in the table, the cache by the states, and FLOPs in the graphs of passes. */
 #include "model/accounting.h"
 
 #include <stdlib.h>

@@ -18,8 +18,8 @@ typedef struct ch_engine_copies {
   size_t result_bytes;
 } ch_engine_copies;
 
-/* Sets *tensors to the tensors in `memory`. Tensors that are already there are used in place. The others are copied on
-   the first call with this `given`. */
+/* Sets *tensors to the tensors in `memory`. Tensors that are already there are used in place. The others are copied if
+   `given` or `count` differs from the last call's. */
 ch_status ch_engine_copies_tensors(ch_engine_copies *placed, const ch_value_memory *memory, int count,
                                    const ch_tensor *given, const ch_tensor **tensors, ch_error *error);
 /* Reserves placed->block, `bytes` in `memory`, and placed->result, `result_bytes` on the host. The contents of `block`

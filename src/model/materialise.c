@@ -40,7 +40,7 @@ static bool asks_for_product(const ch_graph *graph, const char *name) {
   return false;
 }
 
-/* Keeps low-rank factors that decoding applies one after the other. */
+/* Limits config->sharing to the projections whose low-rank factors decoding applies one after the other. */
 static ch_status keep_factors(const ch_params *params, ch_config *config, ch_error *error) {
   const ch_model_graph shape = {
       .sequences = 1, .length = 1, .dtype = CH_F32, .head = CH_HEAD_LOGITS, .cached = true};

@@ -4,8 +4,8 @@
  * The router's softmax p over all experts gives the weights of the `active` best, renormalised to sum to 1. A single
  * expert keeps its p, because otherwise the router would have no gradient. The config can select sigmoids, a scale,
  * weights without renormalisation, and a choice from the best groups of experts (DeepSeek-V2 and V3). Router and
- * experts may have biases, and SwiGLU clamps (gpt-oss). Loss-free balancing (Wang et al. 2024) adds a bias to p for
- * the choice only. The trainer updates it (train/balance.h). */
+ * experts may have biases. Experts may have SwiGLU clamps (gpt-oss). Loss-free balancing (Wang et al. 2024) adds a
+ * bias to p for the choice only. The trainer updates the bias (train/balance.h). */
 #include "model/moe.h"
 
 #include <stdio.h>
@@ -50,7 +50,7 @@ void ch_moe_declare(ch_declaration *declaration) {
                        c->moe.shared * c->moe.expert_intermediate_size, c->mlp_bias);
 }
 
-/* Collects one matrix of every expert, or that matrix's bias. */
+/* Returns the leaves [experts] of one matrix of every expert, or of its bias. Returns NULL if out of memory. */
 static ch_node **expert_leaves(ch_builder *builder, const char *name, bool bias) {
   int64_t experts = builder->config->moe.experts;
   ch_node **leaves = ch_arena_alloc(&builder->graph->arena, (size_t)experts * sizeof(ch_node *));

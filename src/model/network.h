@@ -18,14 +18,14 @@ typedef struct ch_ffn_kind {
 const char *const *ch_ffn_names(void);
 /* Returns the kind of a validated config. */
 const ch_ffn_kind *ch_ffn_of(const ch_config *config);
-/* "silu", SwiGLU: the kind of experts without clamps. */
+/* The name of SwiGLU, "silu". Experts without clamps must be of this kind. */
 extern const char ch_ffn_swiglu[];
 /* Returns the clamps in the config. They apply only to clamped networks. */
 ch_swiglu_clamps ch_ffn_clamps(const ch_config *config);
 
 /* Declares one network of a kind and width: the tensors
    "model.layers.{i}.mlp.{part}{gate,up,down}_proj.weight", without the gate if the kind has none, and their
-   ".bias" if `biased`. counted: the kind of parameter for `info`. */
+   ".bias" if `biased`. counted: the kind under which `info` counts the parameters. */
 void ch_network_declare(ch_declaration *declaration, const ch_ffn_kind *kind, ch_param_kind counted,
                         const char *part, int64_t width, bool biased);
 /* Builds the network of the tensors with this `part`. */
@@ -33,7 +33,7 @@ ch_node *ch_network(ch_builder *builder, const ch_ffn_kind *kind, ch_node *x, co
 /* Returns the leaf of "model.layers.{i}.mlp.{name}.weight", or NULL and a graph error if it was not
    declared. */
 ch_node *ch_ffn_param(ch_builder *builder, const char *name);
-/* Returns the leaf of "model.layers.{i}.mlp.{name}.bias", as ch_ffn_param does. */
+/* Returns the leaf of "model.layers.{i}.mlp.{name}.bias", or NULL and a graph error if it was not declared. */
 ch_node *ch_ffn_bias(ch_builder *builder, const char *name);
 
 #endif

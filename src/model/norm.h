@@ -1,4 +1,4 @@
-/* The norms of the residual stream: RMSNorm or LayerNorm, before each half of a block or after it. */
+/* The norms of the residual stream: RMSNorm or LayerNorm, before or after each half of a block, or both. */
 #ifndef CH_MODEL_NORM_H
 #define CH_MODEL_NORM_H
 

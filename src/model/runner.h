@@ -8,7 +8,7 @@
 #include "tensor/watch.h"
 
 /* The resources that the runners of one thread share: kernels and their memory, threads, prepared products, work
-   memory. A new kind of engine is a new table of kernels, with its memory, and its products. */
+   memory. To add a kind of engine, add a table of kernels with its memory and its products. */
 typedef struct ch_engine {
   const ch_kernels *kernels;
   ch_team team;         /* threads for which the engine's runners are planned */
@@ -41,7 +41,7 @@ void ch_engine_watch(ch_engine *engine, ch_stop_test stop, void (*share)(void *c
 ch_status ch_engine_cache(const ch_engine *engine, const ch_config *config, int64_t sequences,
                           int64_t capacity, const ch_cache_types *types, ch_cache **cache, ch_error *error);
 /* Creates a cache in which layers with a sliding window store all tokens, so that sequences can go back to any token.
-   For graphs whose `capacity` is 0. */
+   The graphs that use it have a `capacity` of 0. */
 ch_status ch_engine_whole_cache(const ch_engine *engine, const ch_config *config, int64_t sequences,
                                 int64_t capacity, const ch_cache_types *types, ch_cache **cache,
                                 ch_error *error);
@@ -54,8 +54,9 @@ ch_status ch_runner_create(ch_engine *engine, const ch_config *config, const ch_
 void ch_runner_free(ch_runner *runner);
 
 typedef struct ch_runner_call {
-  const ch_tensor *weights; /* [params->count] in the kernels' memory; the host's if they never change */
-  const int32_t *tokens;    /* [sequences, length] ids, checked against the vocabulary */
+  /* [params->count] in the kernels' memory, or in the host's if they never change */
+  const ch_tensor *weights;
+  const int32_t *tokens; /* [sequences, length] ids, checked against the vocabulary */
   /* heads with a loss: [sequences, length] targets, -1 = not predicted; models of images: labels */
   const int32_t *targets;
   const void *states;            /* [sequences * length, hidden] only input of CH_HEAD_OF_STATES */
@@ -72,13 +73,14 @@ typedef struct ch_runner_call {
   double seed;                          /* gradient of each row's loss, for example 1 / predicted tokens */
 } ch_runner_call;
 
-/* Runs the graph. Allocates nothing after the first call. *value, the root's value in the engine's type, is in the
-   host's memory. It belongs to the engine and is valid until the next run of any of its runners. */
+/* Runs the graph. Calls after the first allocate nothing, unless the engine must group the tokens of a cache of another
+   size. *value, the root's value in the engine's type, is in the host's memory. It belongs to the engine and is valid
+   until the next run of any of its runners. */
 ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const void **value, ch_error *error);
 
-/* Returns the sums to which every micro-batch adds (ch_plan_gradient_sums). */
+/* Returns the sums to which every micro-batch adds, and their number in *count (ch_plan_gradient_sums). */
 const ch_gradient_sum *ch_runner_gradient_sums(const ch_runner *runner, int *count);
-/* Returns the address of one of these sums. */
+/* Returns the address of the sum with index `sum` in ch_runner_gradient_sums. */
 void *ch_runner_gradient_sum(const ch_runner *runner, void *const *gradients, int sum);
 
 /* Returns the number of columns of the root. */

@@ -43,7 +43,7 @@ typedef struct ch_model_graph {
   bool accumulation;      /* see ch_plan_options.accumulation */
 } ch_model_graph;
 
-/* Returns true if a graph reads the parameter only as its value rounded to BF16. */
+/* Returns true if a graph reads the parameter, and always as its value rounded to BF16. */
 bool ch_reads_rounded(const ch_graph *graph, int parameter);
 
 /* Builds the graph. Inputs to bind: CH_INPUT_TOKENS, CH_INPUT_POSITIONS (RoPE and learned positions), the targets and

@@ -9,8 +9,8 @@ static const char patch_weight[] = "model.patch_embed.weight", patch_bias[] = "m
                   class_token[] = "model.cls_token", positions[] = "model.position_embeddings",
                   head_weight[] = "classifier.weight", head_bias[] = "classifier.bias";
 
-/* Sets the initialisation of learned rows: that of embeddings, without weight decay. They are added to tokens, so they
-   are read as F32 (or F64) whatever the file holds. */
+/* Initialises the class token or the positions like embeddings, without weight decay. They are read as F32 (or F64)
+   whatever the file holds. */
 static void learned(const ch_config *c, ch_params *params, int index) {
   if (index < 0) return;
   params->rows[index].always_real = true;

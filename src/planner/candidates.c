@@ -28,7 +28,7 @@ typedef struct plan_request {
   ch_compare_plan named; /* plan of the mechanisms named in the settings */
   ch_config like;        /* shape of candidates that are not files */
   bool from_file;        /* true if `like` is a file's shape */
-  int64_t parameters;    /* parameters of a model of this shape */
+  int64_t parameters;    /* number of parameters, all or active, of a model with the shape `like` */
 } plan_request;
 
 /* --- settings ---------------------------------------------------------------------------------------------------- */
@@ -148,8 +148,9 @@ static ch_status find_shape(plan_request *a, ch_error *error) {
   return shape_from_sizes(a, error);
 }
 
-/* Rounds a matched width so that rows remain whole blocks of quantised types, if those of the shape's own FFN
- * are. It uses the largest such step that changes the width by less than a fortieth. */
+/* Rounds a matched width to a multiple of 256, 128, 64 or 32, so that rows remain whole blocks of quantised types.
+ * It takes the largest of these steps that changes the width by at most a fortieth and, if the shape is a file's,
+ * divides the file's own width. */
 static int64_t round_width(const plan_request *a, int64_t width) {
   int64_t own = ch_matched_width(&a->like);
   for (int64_t step = 256; step >= 32; step /= 2)
@@ -181,7 +182,7 @@ static const char *type_name(ch_arena *arena, ch_dtype dtype) {
   return name;
 }
 
-/* Returns why a model is excluded whose context is shorter than `context`; "" if it is not. */
+/* Returns why the model is excluded if its positions end before `context`. Returns "" if they do not. */
 static const char *end_of_context(const ch_config *config, int64_t context, ch_arena *arena) {
   if (context > config->max_position_embeddings)
     return ch_arena_printf(
@@ -288,7 +289,7 @@ static ch_status measure_candidate(const plan_request *a, const ch_config *confi
   return CH_OK;
 }
 
-/* Adds a candidate that is not possible, without figures. */
+/* Excludes the candidate on all devices and clears its figures. */
 static ch_status exclude(const char *reason, ch_capacity *capacity, ch_error *error) {
   ch_capacity_candidate *candidate = &capacity->candidates[capacity->count];
   *candidate = (ch_capacity_candidate){.name = candidate->name, .mechanism = "", .weights = ""};
@@ -335,7 +336,7 @@ static ch_status add_named(const plan_request *a, const char *name, ch_capacity 
   return CH_OK;
 }
 
-/* --- all of them ------------------------------------------------------------------------------------------------- */
+/* --- all candidates ---------------------------------------------------------------------------------------------- */
 
 static void name_types(const plan_request *a, ch_capacity *capacity) {
   static const char *const letters[] = {"k=", ",v=", ",latent="};

@@ -10,11 +10,11 @@
 enum { CH_CAPACITY_MOST = 128 }; /* maximum number of candidates */
 
 struct ch_capacity {
-  int64_t context, users, memory; /* requested tokens per user, users, and bytes */
+  int64_t context, users, memory; /* requested tokens per user, users, and bytes (0: each device's memory) */
   double least_speed;
   int32_t ranks;            /* ranks that train; 0: none */
   ch_precision training;    /* precision of training */
-  char cache[64];           /* cache types, as pages show them */
+  char cache[64];           /* cache types for people: "bf16" or "k=q8_0,v=q8_0,latent=bf16" */
   const char *weights;      /* element type of all candidates' weights, or "as stored" if they differ */
   const ch_device *devices; /* [device_count]: copies of the requested devices */
   int32_t device_count;

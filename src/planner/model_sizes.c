@@ -27,8 +27,8 @@ static ch_dtype weight_type(const ch_param *row, ch_dtype asked) {
   return ch_dtype_is_block_quantised(asked) ? ch_quantised_type(row, CH_BF16, asked, false, &counted) : asked;
 }
 
-/* Returns the type of a tensor in files: its own or, if it is computed from others, the most frequent
- * type. */
+/* Returns the type of a tensor in the files. For a tensor that the files do not have, returns the type that it gets if
+ * matrices have the most frequent type. */
 static ch_dtype stored_type(const ch_param *row, const ch_model *stored) {
   int index = ch_params_find(&stored->params, row->name);
   if (index >= 0) return stored->weights.tensors[index].dtype;

@@ -1,4 +1,4 @@
-/* Sends an alarm: one empty message to each other rank. */
+/* Raises, detects and clears an alarm. An alarm is one message of one byte to each other rank. */
 #include "ranks/alarm.h"
 
 #include <stdlib.h>
@@ -38,7 +38,7 @@ bool ch_alarm_rings(ch_alarm *alarm) {
   return alarm->heard;
 }
 
-/* Receives the remaining messages of this work's alarms, so that none is mistaken for an alarm of later work. */
+/* Receives the remaining messages of all alarms, so that none is mistaken for an alarm of later work. */
 static void silence(ch_alarm *alarm) {
   int self = ch_own_rank(alarm->ranks), count = ch_rank_count(alarm->ranks);
   alarm->raisers[self] = alarm->raised;

@@ -1,8 +1,8 @@
 /* Stops the other ranks when one fails in the middle of common work.
  *
  * Work begins with ch_alarm_reset and ends with ch_alarm_agree, on every rank. A rank that fails raises the alarm. The
- * others poll it while they work or wait, and abort. All of them reach the agreement, which also receives the messages
- * of the alarm. */
+ * others poll it while they work or wait, and abort. All ranks reach ch_alarm_agree. It also receives the remaining
+ * messages of the alarm. */
 #ifndef CH_RANKS_ALARM_H
 #define CH_RANKS_ALARM_H
 

@@ -1,4 +1,4 @@
-/* Collects data in messages of one size. Each begins with the number of bytes in use. */
+/* Collects data in messages of one size. Each message begins with the number of bytes in use. */
 #include "ranks/collector.h"
 
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static ch_status give(ch_collector *c, int to, const void *data, size_t bytes, s
   return CH_OK;
 }
 
-/* Receives a message that has arrived. Unlike waiting for a message, this cannot be interrupted. */
+/* Receives a message that has arrived. Receiving cannot be interrupted, but waiting for a message can. */
 static void receive(ch_collector *c, int from, size_t bytes) {
   ch_transfer in = {0};
   ch_ranks_receive(c->ranks, from, c->tag + from, c->received, bytes, &in);

@@ -1,4 +1,4 @@
-/* Collects data of all ranks at equal points of their work. Each piece is sent to one of them, and the others
+/* Collects data of all ranks at equal points of their work. Each piece is sent to one rank, and the other ranks
  * continue.
  *
  * The result does not depend on the speed of ranks: the receiver processes pieces in the order of ranks. */
@@ -22,7 +22,7 @@ typedef struct ch_collector {
   int next;                    /* slot of the next message */
   char *received;              /* last received message */
   size_t room;                 /* size of `received` */
-  int64_t *sent; /* [ranks, ranks + 1] number of messages from each rank to each, then bytes of its largest */
+  int64_t *sent;  /* [ranks, ranks + 1] a row per sender: messages to each rank, then bytes of the largest */
   int64_t *taken; /* [ranks] messages received from each rank */
 } ch_collector;
 

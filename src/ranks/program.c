@@ -16,7 +16,7 @@ static uint64_t hash_file(const char *path) {
   return hash;
 }
 
-/* Returns the hash of the program, and of the library if that is a separate file. */
+/* Returns a hash of the program's file and of the file that this function was loaded from: the program or a library. */
 static uint64_t hash_program(void) {
   Dl_info self;
   static const char mark;

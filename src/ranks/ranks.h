@@ -1,7 +1,7 @@
 /* The ranks of a job: processes that work together, on one machine or several.
  *
- * A `ch_rank_group *` of NULL is a single process: it has rank 0 of 1, agrees with itself, and every exchange
- * completes at once. Callers need no special case. */
+ * A `ch_rank_group *` of NULL is a single process: it has rank 0 of 1 and agrees with itself, and collective operations
+ * return at once. Sending, receiving and waiting for messages need a group that is not NULL. */
 #ifndef CH_RANKS_RANKS_H
 #define CH_RANKS_RANKS_H
 
@@ -54,7 +54,7 @@ typedef struct ch_rank_fact {
    ignored. */
 ch_status ch_ranks_compare(ch_rank_group *ranks, const ch_rank_fact *facts, int count, ch_error *error);
 
-/* --- one to another ------------------------------------------------------------------------------------- */
+/* --- messages from one rank to another ------------------------------------------------------------------ */
 
 /* Begins to send. ch_ranks_receive begins to receive. The transfer must not be active. */
 void ch_ranks_send(ch_rank_group *ranks, int to, int tag, const void *data, size_t bytes,

@@ -30,7 +30,8 @@ ch_status ch_shared_agree(ch_shared_work *shared, ch_status status, ch_error *er
   return ch_alarm_agree(&shared->alarm, status, error);
 }
 
-/* Copies the items of `rank` from `items` to adjacent places in `packed`, or back. Returns their bytes. */
+/* Copies the items of `rank` from `items` to adjacent places in `packed`, or back. Returns the number of
+   bytes copied. */
 static size_t pack(const int32_t *owners, int64_t count, int rank, char *items, size_t bytes_each,
                    char *packed, bool back) {
   size_t size = 0;

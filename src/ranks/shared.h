@@ -23,9 +23,9 @@ ch_status ch_shared_agree(ch_shared_work *shared, ch_status status, ch_error *er
 /* Distributes items [count] to all ranks; rank owners[i] has item i. Call it after the agreement. */
 ch_status ch_shared_join(ch_shared_work *shared, const int32_t *owners, int64_t count, void *items,
                          size_t bytes_each, ch_error *error);
-/* Synchronises a part that only rank 0 does, before the agreement. Rank 0 calls it after it has finished or failed; the
-   others wait for that. If `stop`, which may be NULL, returns true while they wait, they raise the alarm and return
-   false once rank 0 has called it. */
+/* Synchronises a part that only rank 0 does, before the agreement. Rank 0 calls the function after the part has
+   finished or failed. The other ranks call it and wait for rank 0's call. If `stop`, which may be NULL, returns
+   true while a rank waits, the rank raises the alarm, and its call returns false after rank 0's call. */
 bool ch_shared_await_first(ch_shared_work *shared, ch_stop_test stop, void *context);
 void ch_shared_end(ch_shared_work *shared);
 

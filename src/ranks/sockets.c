@@ -14,7 +14,7 @@
 
 enum { MOST_BYTES = 1 << 16, GATHER_TAG = -1, BROADCAST_TAG = -2 };
 
-/* A message that has not been received yet. */
+/* A message that has arrived but has not been received yet. */
 typedef struct stored_message {
   struct stored_message *next;
   int from, tag;

@@ -13,9 +13,9 @@ typedef struct ch_transfer {
   bool active;     /* true from the beginning until the transfer is known to be done */
 } ch_transfer;
 
-/* All calls return at once. An operation is complete when `done` returns true; until then it owns its memory. All ranks
-   of a group begin equal collective operations in one order. Messages of one sender, receiver and tag arrive in the
-   order in which they were sent. If a rank is lost, the transport ends the process. */
+/* `send`, `receive`, `gather` and `broadcast` begin an operation. It is complete when `done` returns true; until then
+   it owns its memory. All ranks of a group begin equal collective operations in one order. Messages of one sender,
+   receiver and tag arrive in the order in which they were sent. If a rank is lost, the transport ends the process. */
 typedef struct ch_transport {
   void (*send)(void *context, int to, int tag, const void *data, size_t bytes, uint64_t *handle);
   void (*receive)(void *context, int from, int tag, void *data, size_t bytes, uint64_t *handle);
@@ -25,8 +25,9 @@ typedef struct ch_transport {
   bool (*done)(void *context, uint64_t *handle);
   /* Returns true if a message with this tag, from any rank, waits to be received. */
   bool (*waits)(void *context, int tag);
-  /* Divides the group: ranks with equal `group` form one, in the order of their ranks here. Returns its context, or
-     NULL if out of memory. The member is NULL if the transport cannot divide groups. */
+  /* Divides the group: ranks with equal `group` form one, in the order of their ranks here. Returns the context of the
+     new group, or NULL if out of memory. Sets *rank to this process's rank in the new group, and *count to its
+     number of ranks. The member is NULL if the transport cannot divide groups. */
   void *(*split)(void *context, int group, int *rank, int *count);
   /* Leaves a group that `split` created, or the first group and with it the transport. */
   void (*leave)(void *context);

@@ -1,4 +1,4 @@
-/* Tables of candidates: sizes, then speeds device by device. */
+/* Tables of candidates: sizes, training memory, then speeds on each device. Their JSON is here too. */
 #include "report/capacity_text.h"
 
 #include <string.h>

@@ -7,8 +7,8 @@
 #include "base/text.h"
 #include "planner/candidates.h"
 
-/* Writes the sizes of the candidates, the smallest first; then, for each device, the candidates that fit, the fastest
-   first, and why the others do not. */
+/* Writes the sizes of the candidates, the smallest first, and the memory of a rank in training if the plan has ranks.
+   Then writes, for each device, the candidates that are possible, the fastest first, and why others are excluded. */
 void ch_capacity_write(const ch_capacity *capacity, ch_text *text);
 /* Converts the memory of a rank in training to JSON; NULL when out of memory. */
 json_t *ch_train_memory_to_json(const ch_train_memory *memory);

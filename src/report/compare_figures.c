@@ -208,7 +208,7 @@ static int by_rate(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Returns the rates that were trained to their ends, the lowest first. */
+/* Returns the losses of the learning rates whose runs were not stopped early, the lowest rate first. */
 static json_t *rate_series(const ch_group *group, int colour) {
   const ch_model_result *run = group->runs[0];
   ch_tried_rate *tried = malloc((size_t)(run->tried_count + 1) * sizeof *tried);

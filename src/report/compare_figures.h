@@ -11,10 +11,10 @@
 json_t *ch_figure_quality(const ch_summary *summary, const ch_comparison *comparison);
 /* Returns the curves of validation and training loss as means over seeds, with the fitted laws. */
 json_t *ch_figure_curves(const ch_summary *summary, const ch_comparison *comparison);
-/* Returns true if any model tried learning rates. ch_figure_rates shows the losses at them. */
+/* Returns true if any model tried learning rates. ch_figure_rates shows the losses at these rates. */
 bool ch_has_tried_rates(const ch_summary *summary);
 json_t *ch_figure_rates(const ch_summary *summary);
-/* Returns the result of every seed. */
+/* Returns the quality of every run, seed by seed. */
 json_t *ch_figure_seeds(const ch_summary *summary);
 json_t *ch_figure_training_speed(const ch_summary *summary);
 /* Returns the speed of decoding, or of classifying images. */
@@ -23,8 +23,8 @@ json_t *ch_figure_second_speed(const ch_summary *summary);
  * cache. */
 bool ch_has_depths(const ch_summary *summary);
 json_t *ch_figure_depths(const ch_summary *summary);
-/* Returns true if the parameters and FLOPs of each part of the models are known. ch_figure_parameters and
- * ch_figure_flops show them. */
+/* Returns true if the FLOPs of any model are known. Then ch_figure_parameters and ch_figure_flops show the parameters
+ * and FLOPs of each part of the models. */
 bool ch_has_account(const ch_summary *summary);
 json_t *ch_figure_parameters(const ch_summary *summary);
 json_t *ch_figure_flops(const ch_summary *summary);

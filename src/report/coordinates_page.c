@@ -6,7 +6,7 @@
 
 #include "report/coordinates_text.h"
 
-/* The least range of an axis of sizes, so that a flat curve looks flat. */
+/* The least ratio of the ends of an axis of sizes. Flat curves thus look flat. */
 enum { LEAST_RATIO = 10 };
 static const char change_group[] = "change since step 0";
 

@@ -14,7 +14,7 @@ CH_FIGURE_OF_RUN(tokens, (double)run->tokens_trained)
 CH_FIGURE_OF_RUN(cache, ch_model_result_cache(run))
 
 static const struct {
-  const char *text, *images; /* names for models of text and of images; NULL: such models do not have it */
+  const char *text, *images; /* names in comparisons on text and on images; NULL: not written there */
   ch_model_result_value *value;
   int match;     /* ch_match that makes the quantity equal; -1: none */
   bool duration; /* true if the value is in seconds */

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "experiment/forecast.h"
 
-/* Writes a table with a row for every mechanism, and a sentence about all of them. */
+/* Writes a table with a row for every mechanism, and sentences about the whole comparison. */
 void ch_forecast_write(const ch_compare_forecast *forecast, ch_text *text);
 
 #endif

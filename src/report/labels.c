@@ -1,4 +1,4 @@
-/* Shortens the names of models for a page, and keeps them distinct. */
+/* Shortens the names of models for pages and tables, and keeps them distinct. */
 #include "report/labels.h"
 
 #include <stdio.h>

@@ -4,9 +4,9 @@
 
 #include "experiment/findings/summary.h"
 
-/* Replaces each long name of a group by a label: the last component of the path without ".json". In a component of
-   more than 28 bytes, "…" replaces the middle. A name stays if its label is the name of another group. runs[0]->name
-   stays the full name. */
+/* Replaces each group's name of more than 24 bytes by a label: the last component of the path without ".json". In a
+   component of more than 28 bytes, "…" replaces the middle. A name stays if its label is the name of another
+   group. runs[0]->name stays the full name. */
 ch_status ch_summary_label(ch_summary *summary, ch_error *error);
 
 #endif

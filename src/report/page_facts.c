@@ -84,7 +84,7 @@ void ch_page_put_training(const ch_page *p, ch_text *html) {
              (unsigned long long)training->seed);
 }
 
-/* Returns the text of a run's ch_trained_on at this offset, or NULL. */
+/* Returns the text at the offset `member` of a run's ch_trained_on, or NULL. */
 static const char *value_in(const ch_page_runs *runs, int run, size_t member) {
   const char *on = (const char *)runs->first + (size_t)run * runs->stride;
   return *(const char *const *)(const void *)(on + member);

@@ -16,14 +16,14 @@ typedef struct ch_page {
  * (page_names.c). */
 void ch_page_name_cell(const ch_page *page, int rank, bool mark, ch_text *html);
 
-/* Writes the spread between seeds, the differences that exceed it, and the fitted laws (page_seeds.c). */
+/* Write the spread between seeds with the differences between models, and the fitted laws (page_seeds.c). */
 void ch_page_put_noise(const ch_page *page, ch_text *html);
 void ch_page_put_laws(const ch_page *page, ch_text *html);
 
 /* Writes results on tasks, if there are any (task_page.c). */
 void ch_page_put_tasks(const ch_page *page, ch_text *html);
 
-/* Writes data and training, machine and commands (page_facts.c). */
+/* Write the facts of data and training, of the machine, and the commands (page_facts.c). */
 void ch_page_put_training(const ch_page *page, ch_text *html);
 void ch_page_put_machine(const ch_page *page, ch_text *html);
 void ch_page_put_commands(const ch_page *page, ch_text *html);

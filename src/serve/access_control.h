@@ -20,10 +20,11 @@ typedef struct ch_access {
 ch_status ch_access_open(ch_access *access, const char *file, const char *key, ch_error *error);
 void ch_access_free(ch_access *access);
 
-/* Checks a Host header, which may be NULL. Returns false with *refusal filled if it is not allowed. */
+/* Checks a Host header, which may be NULL. Returns false with *refusal filled if the header is not allowed. A server
+   that is not bound to loopback allows all. */
 bool ch_access_host(const ch_access *access, const char *host, ch_refusal *refusal);
-/* Checks the headers Authorization and X-Api-Key; each may be NULL. Returns false with *refusal filled if neither has
-   a valid key. */
+/* Checks the headers Authorization and X-Api-Key; each may be NULL. Returns false with *refusal filled if the
+   server has keys and neither header has a valid one. */
 bool ch_access_key(const ch_access *access, const char *authorization, const char *key, ch_refusal *refusal);
 /* Returns true if pages of this origin may read answers; false for NULL, a request without an Origin header. */
 bool ch_access_origin(const ch_access *access, const char *origin);

@@ -17,7 +17,7 @@ typedef struct ch_view {
 /* Returns choice `index` of all prompts' choices. */
 ch_view ch_view_of(const ch_exchange *exchange, int64_t index);
 
-/* Returns "stop" or "length". */
+/* Returns "stop" for an end token or a stop string, else "length". */
 const char *ch_finish_reason(const ch_choice *choice);
 /* Appends the usage object, counting the tokens generated so far. */
 void ch_put_usage(ch_text *json, const ch_text_job *job);

@@ -1,8 +1,8 @@
 /* Writes the answers of /v1/chat/completions. */
 #include "serve/answer.h"
 
-/* Returns true if the token's text is part of the content. Special tokens and the tokens of a stop string
-   are not. */
+/* Returns true if the token's text is part of the content. The texts of end tokens, special tokens and stop strings are
+   not. */
 static bool has_text(const ch_view *view, const ch_token_record *record, int64_t bytes) {
   return !record->ends && record->byte < bytes &&
          !ch_tokenizer_is_special(view->server->tokenizer, record->token);

@@ -124,7 +124,7 @@ static void note_end(ch_exchange *exchange, ch_prompt *prompt, const ch_event *e
   job->left--;
 }
 
-/* Returns true if the client has disconnected, and counts that once. */
+/* Returns true if the answer is not needed any more. Counts each request of a client that disconnected once. */
 static bool is_gone(ch_exchange *exchange) {
   if (!atomic_load(&exchange->gone)) return false;
   if (!exchange->job->counted_gone && !atomic_load(&exchange->server->cut))
@@ -140,7 +140,7 @@ static ch_prompt *prompt_of(ch_text_job *job, int64_t id) {
   return NULL;
 }
 
-/* Receives the events of every generation request; `user` is its exchange. */
+/* Receives the events of every generation request; `user` is the request's exchange. Returns false to cancel. */
 static bool take_event(const ch_event *event, void *user) {
   ch_exchange *exchange = user;
   ch_text_job *job = exchange->job;
@@ -213,8 +213,10 @@ static void add(ch_server *server, ch_exchange *exchange) {
     ch_status status = ch_generation_add(engine->generation, &request, &prompt->id, &error);
     if (status == CH_OK) continue;
     prompt->id = 0;
+    pthread_mutex_lock(&exchange->lock);
     fail(job, status == CH_ERROR_MEMORY ? 500 : 400,
          status == CH_ERROR_MEMORY ? "out_of_memory" : "invalid_value", error.message);
+    pthread_mutex_unlock(&exchange->lock);
     break;
   }
   if (!job->failed) return;
@@ -255,8 +257,10 @@ static void finish(ch_server *server, ch_exchange *exchange) {
 
 static void admit(ch_server *server, ch_exchange *exchange) {
   if (is_gone(exchange) || !reserve_active(&server->engine)) {
+    pthread_mutex_lock(&exchange->lock);
     if (!atomic_load(&exchange->gone))
       fail(exchange->job, 500, "out_of_memory", "The server has no memory for this request.");
+    pthread_mutex_unlock(&exchange->lock);
     finish(server, exchange);
     return;
   }

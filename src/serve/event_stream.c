@@ -170,8 +170,8 @@ static void make(ch_exchange *exchange) {
   events->ended = true;
 }
 
-/* Suspends the connection until the engine has more, unless the engine already has. Returns true if the connection is
-   suspended. Sets *comment to true if the stream must send a comment instead. */
+/* Suspends the connection until the engine has more tokens, unless there are more already. Returns true if the
+   connection is suspended. Sets *comment to true if the stream must send a comment instead. */
 static bool wait_for_more(ch_exchange *exchange, bool *comment) {
   ch_text_job *job = exchange->job;
   pthread_mutex_lock(&exchange->lock);

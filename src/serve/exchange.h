@@ -58,11 +58,11 @@ void ch_exchange_release(ch_exchange *exchange);
 /* Suspends the connection until another thread wakes it. Only for the HTTP thread, inside a callback, with
    the lock held. */
 void ch_exchange_suspend(ch_exchange *exchange);
-/* Resumes the connection if it is suspended. Call without the lock. */
+/* Resumes the connection if it is suspended, else sets `woken`. Call without the lock. */
 void ch_exchange_wake(ch_exchange *exchange);
 /* Sets `answered` and wakes the connection. */
 void ch_exchange_answer(ch_exchange *exchange);
-/* Marks the client as disconnected and notifies the engine. */
+/* Sets `gone`, notifies the engine and wakes the connection. */
 void ch_exchange_leave(ch_exchange *exchange);
 
 #endif

@@ -1,6 +1,6 @@
 /* The callbacks of libmicrohttpd. A malformed header or a too large Content-Length is answered once the header is
-   complete, other refused requests, GET routes and preflights once the request is complete. A POST is answered when
-   the request worker or the engine wakes the connection. */
+   complete. Other refused requests, GET routes and preflights are answered once the request is complete. A POST is
+   answered when the request worker or the engine wakes the connection. */
 #include "serve/http.h"
 
 #include <stdio.h>

@@ -201,7 +201,7 @@ bool ch_get_tokenizer_info(ch_exchange *exchange, const char *rest, ch_refusal *
   return true;
 }
 
-/* --- the page: it is in the program, with the hashes of its script and its style ------------------------ */
+/* --- the web page, embedded in the program with its Content-Security-Policy ----------------------------- */
 
 extern const unsigned char ch_embedded_serve_page[], ch_embedded_serve_policy[];
 

@@ -30,7 +30,7 @@ typedef struct ch_metrics {
   uint64_t requests[CH_ENDPOINTS][CH_CODES];
 } ch_metrics;
 
-/* Current values that /metrics shows in addition to the counters. */
+/* Values that /metrics shows in addition to those in ch_metrics. */
 typedef struct ch_gauges {
   ch_generation_counts counts;
   int64_t waiting, slots, cache_capacity;

@@ -6,7 +6,7 @@
 
 #include "serve/server.h"
 
-/* Appends the ids of a text. `field` is its name in error messages. */
+/* Appends the ids of a text. `field` is the text's name in error messages. */
 bool ch_prompt_encode(const ch_server *server, const char *text, size_t size, unsigned flags,
                       const char *field, ch_ids *ids, ch_refusal *refusal);
 /* Decodes ids, with special tokens written out and U+FFFD for invalid bytes. Release *text with free. If

@@ -13,7 +13,7 @@ typedef struct ch_refusal {
   const char *code; /* OpenAI's error code, a static string; or NULL */
   char param[160];  /* the invalid field, such as "messages[1].content"; "" for none */
   char message[1024];
-  int64_t prompt_tokens, context; /* tokens of a prompt that is too long; else 0 */
+  int64_t prompt_tokens, context; /* tokens of a prompt that is too long, and of the context; else 0 */
 } ch_refusal;
 
 /* Fills *refusal; param may be NULL. Returns false. */

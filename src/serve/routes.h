@@ -41,7 +41,7 @@ const ch_route *ch_route_find(const char *path, const char **rest);
 bool ch_route_refuse(const char *path, ch_refusal *refusal);
 /* Returns the index of a route in the metrics; for NULL, the index that counts all other paths. */
 int ch_route_endpoint(const ch_route *route);
-/* Stores the names of the endpoints in the metrics and returns their number. Call from one thread at a time. */
+/* Sets *names to the endpoints' names in the metrics and returns their number. Call from one thread at a time. */
 int ch_route_endpoints(const char *const **names);
 
 #endif

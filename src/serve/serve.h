@@ -10,7 +10,7 @@ typedef struct ch_serve_settings {
   const char *host;            /* a numeric address */
   int port;                    /* TCP port; 0: any free port */
   ch_model_settings model;     /* options for opening the model */
-  ch_session_settings session; /* max_tokens, sequences, types, threads */
+  ch_session_settings session; /* settings of the session; `cache` sets its cache types */
   const char *cache_dtype;     /* names of the cache types, which `cache` reads once the model is open */
   /* Sets the cache types of `session` from `cache_dtype`. `roles`: the roles of the model's cache. */
   ch_status (*cache)(const char *cache_dtype, unsigned roles, ch_session_settings *session, ch_error *error);

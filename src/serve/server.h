@@ -49,7 +49,7 @@ struct ch_monitor;
 
 typedef struct ch_server {
   const ch_serve_settings *settings;
-  ch_session_settings session; /* settings with the cache types */
+  ch_session_settings session; /* settings->session with the cache types */
   const char *name;            /* the model's id */
   char stem[256];
   ch_model *model;

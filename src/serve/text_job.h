@@ -63,7 +63,7 @@ typedef struct ch_text_job {
   double prefill_seconds, decode_seconds; /* times of the first choice */
   int64_t prompt_computed;                /* number of prompt tokens computed, not reused */
   int64_t left;                           /* number of unfinished choices */
-  bool newline;                           /* true if a text contains a line break */
+  bool newline;                           /* true if any generated text contains a line break */
   bool counted_gone;                      /* true once the client's disconnect was counted */
   size_t pending;     /* estimated bytes of the events of tokens that the stream has not taken */
   bool paused;        /* true if the engine paused the job because too much is pending */

@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 
-/* Returns the bytes [*size] of a token inside a text: " the" for "▁the". They belong to the tokenizer.
+/* Returns the bytes [*size] of a token inside a text: " the" for "▁the". The bytes belong to the tokenizer.
    Padding ids have none. */
 const char *ch_name_bytes(const ch_tokenizer *tokenizer, int32_t token, size_t *size);
 /* Appends a token as a JSON string: its bytes, "bytes:\xe5\x98" if they are not UTF-8, or "<unused 7>" for a padding

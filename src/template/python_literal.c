@@ -1,6 +1,7 @@
 /* Parses Python's literals by recursive descent. */
 #include "template/python_literal.h"
 
+#include <errno.h>
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,8 +105,9 @@ static json_t *read_number(reader *r) {
   buffer[size] = 0;
   char *after;
   if (size && !strpbrk(buffer, ".eE")) {
+    errno = 0;
     long long whole = strtoll(buffer, &after, 10);
-    return *after ? NULL : json_integer(whole);
+    return *after || errno ? NULL : json_integer(whole);
   }
   double number = strtod(buffer, &after);
   return size && !*after ? json_real(number) : NULL;
@@ -113,13 +115,18 @@ static json_t *read_number(reader *r) {
 
 static json_t *read_list(reader *r, char closing) {
   json_t *list = json_array();
-  while (list && !take(r, closing))
-    if (json_array_append_new(list, read_value(r)) != 0 ||
-        !(take(r, ',') || (r->at < r->end && *r->at == closing))) {
-      json_decref(list);
-      return NULL;
-    }
-  return list;
+  bool comma = false;
+  while (list && !take(r, closing)) {
+    bool good = json_array_append_new(list, read_value(r)) == 0;
+    comma = good && take(r, ',');
+    if (good && (comma || (r->at < r->end && *r->at == closing))) continue;
+    json_decref(list);
+    return NULL;
+  }
+  if (closing == ']' || comma || json_array_size(list) != 1) return list;
+  json_t *item = json_incref(json_array_get(list, 0)); /* parentheses around one value make no tuple */
+  json_decref(list);
+  return item;
 }
 
 static json_t *read_dictionary(reader *r) {

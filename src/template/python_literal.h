@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 
-/* Parses a literal as Python's ast.literal_eval does, and returns it as JSON. Tuples become lists. Keys must be
-   strings. Returns NULL with *error filled on failure. */
+/* Parses strings, decimal numbers, lists, tuples, dictionaries, True, False and None, and returns the value as JSON.
+   Tuples and values in parentheses become lists. Keys must be strings. Returns NULL with *error filled on failure. */
 json_t *ch_python_literal(const char *text, size_t size, ch_error *error);
 
 #endif

@@ -1,9 +1,10 @@
 /* Jinja templates, for task descriptions and for chat templates.
  *
- * A template is parsed once and filled many times. Values are JSON values. Both dialects share one language:
- * expressions with filters, tests and methods; set, for, if, macro, filter, break, continue, raw; comments; white
- * space control. docs/tasks.md lists it. There are no includes, no inheritance and no call blocks. Only names and
- * members of namespaces can be assigned. Work is limited (template_limits.h), because templates are not trusted. */
+ * A template is parsed once and filled many times. Values are JSON values. Both dialects (ch_template_dialect) share
+ * one language: expressions with filters, tests and methods; set, for, if, macro, filter, break, continue, raw;
+ * comments; white space control. docs/tasks.md lists it. There are no includes, no inheritance and no call blocks.
+ * Only names and members of namespaces can be assigned. Work is limited (template_limits.h), because templates are not
+ * trusted. */
 #ifndef CH_TEMPLATE_TEMPLATE_H
 #define CH_TEMPLATE_TEMPLATE_H
 
@@ -24,13 +25,14 @@ typedef enum ch_template_dialect {
   CH_TEMPLATE_CHAT
 } ch_template_dialect;
 
-/* Parses a template. `where` names it in messages. *template is NULL on failure; release it with ch_template_free. */
+/* Parses a template. `where` names the template in messages. *template is NULL on failure; release it with
+   ch_template_free. */
 ch_status ch_template_parse(const char *text, ch_template_dialect dialect, const char *where,
                             ch_template **template, ch_error *error);
 void ch_template_free(ch_template *template);
 
 /* The fields that fill a template, and compiled regular expressions, which later calls reuse. Only one thread may use
-   it at a time. Zero-initialise, then set `fields`. */
+   a scope at a time. Zero-initialise, then set `fields`. */
 typedef struct ch_template_scope {
   json_t *fields; /* object with the fields; belongs to the caller */
   int64_t now;    /* time of strftime_now, in seconds since 1970; 0: the current time */

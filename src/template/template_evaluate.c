@@ -83,7 +83,7 @@ static json_t *member(filling *f, const json_t *object, const char *name) {
                       name);
 }
 
-/* Returns the bytes before character `index` of a text. */
+/* Returns the number of bytes before character `index` of a text. */
 static size_t byte_of(const char *text, size_t size, int64_t index) {
   const unsigned char *p = (const unsigned char *)text, *end = p + size;
   uint32_t c;

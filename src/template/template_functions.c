@@ -171,8 +171,8 @@ static json_t *map(const call *c, const json_t *list) {
   return result;
 }
 
-/* Returns the elements for which a test is `wanted`. The test examines the element or, if `by_field`, the field that
-   the first argument names. */
+/* Returns the elements for which the result of a test equals `wanted`. Without a test, the truth value is the result.
+   The test examines the element or, if `by_field`, the field that the first argument names. */
 static json_t *choose(const call *c, const json_t *list, bool by_field, bool wanted) {
   const char *attribute = by_field ? ch_template_text_argument(c, 0, "attribute") : NULL;
   const char *test = ch_template_text_argument(c, by_field, "test");
@@ -486,7 +486,8 @@ static json_t *on_elements(const call *c) {
   return result;
 }
 
-/* Applies a method or filter of texts. Filters convert other values to text first, as in Jinja. */
+/* Applies a method or filter of texts. Filters convert other values to text first, as in Jinja,
+   but lists and objects only if their name is in `filters`. */
 static json_t *on_text(const call *c) {
   static const char *const filters[] = {"trim",    "lower",  "upper", "capitalize", "title",
                                         "replace", "escape", "e",     NULL};

@@ -1,4 +1,4 @@
-/* Counts the work of filling a template against the limits. */
+/* Counts the work of filling a template against the limits, and records the errors of a filling. */
 #include <stdint.h>
 
 #include "template/template_private.h"
@@ -58,7 +58,7 @@ bool ch_template_spend_value(ch_template_scope *scope, const json_t *value, ch_e
          ch_template_spend(scope, m.bytes + m.elements * CH_TEMPLATE_ELEMENT_BYTES, error);
 }
 
-/* --- a filling ------------------------------------------------------------------------------------------ */
+/* --- errors and steps of a filling ---------------------------------------------------------------------- */
 
 json_t *ch_template_wrong(ch_template_filling *f, ch_status status, const char *what) {
   if (f->status == CH_OK) f->status = ch_fail(f->error, status, "%s: %s", f->template->where, what);

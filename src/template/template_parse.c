@@ -228,8 +228,8 @@ static void parse_filtered(parser *p, ch_statement *s) {
   parse_block(p, &s->body, ENDS_FILTER);
 }
 
-/* Parses the rest of "{% raw": the text up to {% endraw %}, which may have brackets. It includes the line break after
-   {% raw %}. */
+/* Parses the rest of "{% raw": the text up to {% endraw %}, which may have brackets. The text includes the line
+   break after {% raw %}. */
 static void parse_raw(parser *p, ch_statement ***tail) {
   close_as(p, "%}", false);
   if (p->status != CH_OK) return;
@@ -250,8 +250,8 @@ static void parse_raw(parser *p, ch_statement ***tail) {
   ch_template_fail(p, "{% endraw %} is missing");
 }
 
-/* Parses one statement after "{%". Returns true if it ends the list of statements. Its closing bracket has then not
-   been read. */
+/* Parses one statement after "{%". Returns true if the statement ends the list of statements. Its closing
+   bracket has then not been read. */
 static bool parse_statement(parser *p, ch_statement ***tail, ending *end) {
   static const struct {
     const char *word;

@@ -180,7 +180,7 @@ bool ch_template_put(const ch_template_call *c, ch_text *text, const char *bytes
 
 /* Applies a method or filter. Returns a new value, or NULL with the error filled. */
 json_t *ch_template_apply_call(const ch_template_call *c);
-/* Applies a method or filter without keywords in the dialect of tasks, as ch_template_apply_call does. */
+/* Applies a filter without keywords in the dialect of tasks, as ch_template_apply_call does. */
 json_t *ch_template_apply(ch_template_scope *scope, const char *name, json_t *self, json_t *const *in,
                           int count, ch_error *error);
 /* Applies a method or filter of texts; self is a text. Sets *known to true if there is one of that name. Otherwise
@@ -221,8 +221,8 @@ bool ch_template_true(const json_t *value);
 bool ch_template_equal(const json_t *a, const json_t *b);
 /* Compares two numbers or two texts: *order is below, equal to or above 0. Returns false for other values. */
 bool ch_template_order(const json_t *a, const json_t *b, double *order);
-/* Settings of Python's json.dumps. `indent` below 0: one line. `ascii`: escapes other characters. `sorted`: sorts
-   keys. `html`: escapes < > & '. */
+/* Settings of Python's json.dumps. `indent` below 0: one line. `ascii`: escapes characters beyond ASCII.
+   `sorted`: sorts keys. `html`: escapes < > & '. */
 typedef struct ch_template_json {
   int64_t indent;
   bool ascii, sorted, html;

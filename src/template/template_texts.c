@@ -333,7 +333,7 @@ static json_t *remove_end(const call *c, bool at_start) {
   return json_stringn(json_string_value(c->self) + (at_start ? length : 0), size - length);
 }
 
-/* Returns the offset of a piece in characters. Without the piece, returns -1, or fails if `required`. */
+/* Returns the offset of a piece in characters. If the text does not contain it, returns -1, or fails if `required`. */
 static json_t *find(const call *c, bool from_end, bool required) {
   const char *piece = ch_template_text_argument(c, 0, "sub"), *text = json_string_value(c->self);
   const char *found;

@@ -70,10 +70,10 @@ typedef struct ch_tiles {
 
 typedef struct ch_tile_producer {
   const char *name;
-  /* Produces the tiles of a span; count <= CH_ATTEND_LONG_BLOCK. `scratch` is the thread's own. The tiles stay
-     valid until the thread's next call. Prefill calls this for one head at a time, decoding for all at once,
-     so that token-major memory is read in order. A producer without scratch returns the memory itself, and
-     the tile continues in memory for the tokens that follow. Many threads call it at once. */
+  /* Produces the tiles of a span; count <= CH_ATTEND_LONG_BLOCK. `scratch` belongs to the calling thread. The tiles
+     stay valid until the thread's next call. Prefill calls `produce` for one head at a time, decoding for all at once,
+     so that token-major memory is read in order. A producer without scratch returns the memory itself, and the tile
+     continues in memory for the tokens that follow. Many threads call `produce` at once. */
   void (*produce)(const struct ch_attend *args, const ch_tile_span *span, void *scratch, ch_tiles *tiles);
   /* Returns the size of `scratch`, in elements of the table's type. */
   int64_t (*scratch_elements)(const struct ch_attend *args, int64_t heads, int64_t count);
@@ -85,7 +85,7 @@ typedef struct ch_row_places {
   int64_t sinks, turn, newer, older;
 } ch_row_places;
 
-/* Returns the token in row `row`. If places is NULL, that is `row` itself. */
+/* Returns the token in row `row`. If places is NULL, the token is `row` itself. */
 static inline int64_t ch_token_of_row(const ch_row_places *places, int64_t row) {
   if (!places || row < places->sinks) return row;
   return row + (row < places->turn ? places->newer : places->older);
@@ -121,13 +121,13 @@ typedef struct ch_attend {
   const int32_t *first_token;    /* [sequences] token of the first query, with `places`; or NULL */
   const int32_t *document_start; /* [sequences, queries] first key each query sees, or NULL for 0 */
   /* The keys to use are first_key ... end_key - 1; end_key 0: up to the last. Only the forward pass over many
-     queries reads these. */
+     queries reads the two members. */
   int64_t first_key, end_key;
   /* true if earlier keys were already used: `out` and `lse`, which must be given, are continued */
   bool continues;
   ch_state_view parts[CH_MAX_STATE_PARTS]; /* may share memory: values that are the first elements of keys */
   const ch_tile_producer *producer;
-  const void *context; /* the producer's own, or NULL */
+  const void *context; /* data of the producer, or NULL */
   /* true if the producer may return block-quantised tiles; set by the loop. A head must be whole blocks. */
   bool takes_blocks;
   void *scratch; /* ch_kernels.attend_scratch bytes, any alignment and content */

@@ -6,7 +6,7 @@
 
 /* Encodes `count` finite values, in whole blocks, as CH_Q8_0, CH_Q4_0, CH_Q4_K or CH_Q6_K, into
    ch_dtype_bytes(dtype, count) bytes. For Q8_0 the largest magnitude of 32 values becomes 127; for the others
-   it chooses the best of several scales in least squares. */
+   ch_encode_blocks chooses the best of several scales in least squares. */
 void ch_encode_blocks(ch_dtype dtype, const float *values, int64_t count, void *blocks);
 
 #endif

@@ -27,8 +27,8 @@ typedef struct ch_id_groups {
   const int32_t *id, *first, *token;
 } ch_id_groups;
 
-/* The processing of ids. CH_GATED_CHOSEN expands rare ids and folds frequent ids, by the cost of each. The others
-   process all ids in one way. */
+/* The processing of ids. CH_GATED_CHOSEN expands rare ids and folds frequent ids, by the cost of each. CH_GATED_FOLDED
+   folds all ids, and CH_GATED_EXPANDED expands all. */
 typedef enum ch_gated_form { CH_GATED_CHOSEN, CH_GATED_FOLDED, CH_GATED_EXPANDED } ch_gated_form;
 
 typedef struct ch_gated_attend {

@@ -240,8 +240,8 @@ static ch_status close_factor(ch_gemm *gemm, int space, int64_t rows, size_t ele
   return CH_OK;
 }
 
-/* Returns true if rows have gaps that oneDNN 3.7's matmul ignores: in a matrix with one column. Such a matrix
-   is copied. */
+/* Returns true for a matrix with one column and gaps between its rows. oneDNN 3.7's matmul ignores such gaps, so the
+   matrix is copied. */
 static bool has_gaps(int64_t columns, int64_t ld) {
   return columns == 1 && ld > 1;
 }

@@ -1,4 +1,5 @@
-/* Large matrix products through the GEMM library (oneDNN); docs/gemm.md has the measurements. */
+/* Matrix products: large ones through the GEMM library (oneDNN), those of few rows by the matrix-vector kernel.
+ * docs/gemm.md has the measurements. */
 #ifndef CH_TENSOR_GEMM_H
 #define CH_TENSOR_GEMM_H
 
@@ -45,8 +46,8 @@ ch_status ch_gemm_linear(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, c
                          ch_dtype x_dtype, const void *weight, ch_dtype weight_dtype, const void *bias,
                          void *y, bool accumulate, ch_error *error);
 
-/* Makes all later calls multiply a W of BF16 in the panels in which a W of the table's type is rounded, so
-   that both give the same bits. */
+/* Makes all later calls multiply a W of BF16 in the panels in which a W of the table's type is rounded. A W that was
+   rounded before thus gives the same bits as one that is rounded in the call. */
 void ch_gemm_by_panels(ch_gemm *gemm);
 
 /* Like ch_gemm_linear, for `count` products of one x with weights of one type. If x has few rows, one call

@@ -74,7 +74,7 @@ int ch_governor_workers(ch_governor *governor, ch_expected_time expected) {
 }
 
 /* Averages the rate of the steps since the last decision into the rate of a choice. A rate that has fallen
-   far replaces it. */
+   far replaces the average. */
 static void learn(ch_governed_class *c, int choice) {
   double rate = c->expected / c->taken;
   bool fell = rate < SLOW * c->rate[choice]; /* something interfered: the older rate means nothing now */
@@ -83,7 +83,7 @@ static void learn(ch_governed_class *c, int choice) {
 }
 
 /* Returns true if other programs keep this process's threads from running, or if the system does not report
-   waiting times. Reads them if the last read was `pause` seconds ago. */
+   waiting times. Reads them if the last read was at least `pause` seconds ago. */
 static bool threads_wait(ch_governor *governor, double now, double pause) {
   ch_waiting seen;
   if (now < governor->looked + pause) return governor->waits > governor->much;

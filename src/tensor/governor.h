@@ -1,8 +1,8 @@
 /* Sets the number of workers of a team: fewer than its threads while other programs use the processors.
  *
  * Threads of one step wait for one another. If another program occupies the processor of one of them, all
- * wait for its next turn, which is thousands of times longer than a step of decoding. Then one thread alone
- * is faster than two. The governor measures: it times steps, tries another number of workers for some
+ * wait until it runs again. The wait is thousands of times longer than a step of decoding. Then one thread
+ * alone is faster than two. The governor measures: it times steps, tries another number of workers for some
  * milliseconds from time to time, and uses the faster number. Steps are distinguished by their length,
  * because long steps suffer less. The results of a step never depend on the number of workers
  * (tensor/team.h).

@@ -43,8 +43,8 @@ CH_KERNEL(COMMON, void, layernorm_backward,
 
 /* Computes moments [rows, 2]: mean and 1/sqrt(variance + eps) of every row. */
 CH_KERNEL(COMMON, void, row_moments, (int64_t rows, int64_t n, const void *x, double eps, void *moments))
-/* y = (x - mean) / std * weight + bias with the moments of row_moments; x may be some columns of the rows that
-   have these moments. */
+/* y = (x - mean) / std * weight + bias with the moments of row_moments. x may have only some of the columns
+   from which the moments were computed. */
 CH_KERNEL(COMMON, void, normalise,
           (int64_t rows, int64_t n, const void *x, const void *moments, const void *weight, const void *bias,
            void *y))
@@ -86,7 +86,7 @@ CH_KERNEL(COMMON, void, soft_cap_backward,
 CH_KERNEL(COMMON, void, gelu_tanh_forward, (const ch_team *team, int64_t n, const void *x, void *y))
 CH_KERNEL(COMMON, void, gelu_tanh_backward,
           (const ch_team *team, int64_t n, const void *x, const void *dy, void *dx, bool accumulate))
-/* y = max(x, 0), or its square. */
+/* y = max(x, 0), or its square if `squared`. */
 CH_KERNEL(COMMON, void, relu_forward, (const ch_team *team, int64_t n, const void *x, bool squared, void *y))
 CH_KERNEL(COMMON, void, relu_backward,
           (const ch_team *team, int64_t n, const void *x, bool squared, const void *dy, void *dx,
@@ -119,8 +119,8 @@ CH_KERNEL(COMMON, void, subtract_scaled_backward,
 /* y = (+=) factor * x. */
 CH_KERNEL(COMMON, void, scale,
           (const ch_team *team, int64_t n, double factor, const void *x, void *y, bool accumulate))
-/* lambda = exp(v0 . v1) - exp(v2 . v3) + start; exponentials [2] (or NULL) receives both for the backward
-   pass. */
+/* lambda = exp(v0 . v1) - exp(v2 . v3) + start; exponentials [2] (or NULL) receives the two exponentials for
+   the backward pass. */
 CH_KERNEL(COMMON, void, diff_lambda_forward,
           (int64_t n, const void *const vectors[4], double start, void *lambda, void *exponentials))
 /* Computes the gradient of vector `which`; partner: the other vector of its pair. */
@@ -220,7 +220,7 @@ CH_KERNEL(COMMON, void, rope_states,
 CH_KERNEL(COMMON, void, embedding_forward,
           (const ch_team *team, int64_t rows, int64_t n, const int32_t *ids, const void *weight,
            ch_dtype weight_dtype, void *y))
-/* dweight[id[r], :] += dy[r, :], in row order for every id (deterministic); vocabulary rows in dweight. */
+/* dweight[id[r], :] += dy[r, :], in row order for every id (deterministic). dweight has `vocabulary` rows. */
 CH_KERNEL(COMMON, void, embedding_backward,
           (const ch_team *team, int64_t rows, int64_t n, int64_t vocabulary, const int32_t *ids,
            const void *dy, void *dweight, bool accumulate))
@@ -235,7 +235,7 @@ CH_KERNEL(COMMON, void, patches,
 /* --- softmax cross entropy over a chunk of logits ------------------------------------------------------- */
 /* loss[r] = logsumexp(logits[r]) - logits[r, target[r]] (0 if target < 0) of logits [rows, vocabulary]. With
    smoothing s the target is not one-hot: s / vocabulary everywhere and 1 - s more at target[r]. If dscale is
-   not NULL, it also overwrites logits by dscale[r] * (softmax - target) (0 if target < 0). If cap > 0, the
+   not NULL, the kernel also overwrites logits by dscale[r] * (softmax - target) (0 if target < 0). If cap > 0, the
    logits have a soft cap, and the gradient is that of the values before it. */
 CH_KERNEL(COMMON, void, cross_entropy,
           (const ch_team *team, int64_t rows, int64_t vocabulary, double smoothing, double cap, void *logits,
@@ -286,9 +286,9 @@ CH_KERNEL(COMMON, void, tile_product,
            int64_t ldb, void *c, int64_t ldc, bool accumulate))
 
 /* --- mixture of experts --------------------------------------------------------------------------------- */
-/* Chooses experts [rows, active]: those with the largest logits [rows, experts], best first, the first of
-   equals. With bias [experts] (or NULL), those with the largest score + bias; scores are the softmax or the
-   sigmoid of the logits, by the rule. With groups, only experts of the best groups are chosen. */
+/* Chooses experts [rows, active]: those with the largest logits [rows, experts], best first. Ties go to the first
+   expert. With bias [experts] (or NULL), those with the largest score + bias; scores are the softmax or the sigmoid of
+   the logits, by the rule. With groups, only experts of the best groups are chosen. */
 CH_KERNEL(COMMON, void, choose_experts,
           (const ch_team *team, int64_t rows, const ch_routing_rule *rule, const void *logits,
            const void *bias, int32_t *chosen))
@@ -418,7 +418,8 @@ CH_KERNEL(COMMON, void, add_to_diagonal, (int64_t rows, int64_t columns, double 
 
 /* --- conversion (tables of both types) ------------------------------------------------------------------ */
 /* Convert F32, F64, F16 and BF16 to reals, and reals to these (round to nearest even). convert_from also
-   reads block-quantised types; n is then a whole number of blocks. widen_blocks reads only these types. */
+   reads block-quantised types; n is then a whole number of blocks. widen_blocks reads only
+   block-quantised types. */
 CH_KERNEL(COMMON, void, convert_from, (const ch_team *team, int64_t n, const void *x, ch_dtype from, void *y))
 CH_KERNEL(COMMON, void, convert_to, (const ch_team *team, int64_t n, const void *x, ch_dtype to, void *y))
 CH_KERNEL(COMMON, void, widen_blocks, (const ch_team *team, int64_t n, const void *x, ch_dtype from, void *y))

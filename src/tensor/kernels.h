@@ -96,7 +96,7 @@ typedef enum ch_isa {
 /* Returns the table for an element type (CH_F32 or CH_F64) on an instruction set, or NULL if the build or
    this processor has none. */
 const ch_kernels *ch_kernels_for(ch_dtype dtype, ch_isa isa);
-/* Fails if CROSSHEAD_ISA names no instruction set of this build and processor. */
+/* Fails if CROSSHEAD_ISA is set but names no instruction set of this build and processor. */
 ch_status ch_kernels_check(ch_error *error);
 /* Returns the fastest table that this processor runs. The environment variable CROSSHEAD_ISA (plain, avx2,
    avx512, avx512_vnni, avx512_bf16) limits it. Without it, avx512_bf16 is used only on processors with BF16

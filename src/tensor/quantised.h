@@ -1,6 +1,6 @@
 /* Rows of x as small integers, for products with block-quantised weights: eight bits per value and a scale
- * for every 32. In each table of kernels, quantise_rows and gemv_blocks use the same memory layout; the one
- * here is the plain layout.
+ * for every 32. In each table of kernels, quantise_rows and gemv_blocks use the same memory layout. This file
+ * describes the plain layout.
  *
  * A product of such a row with a block is a sum of products of small integers. Weights come as unsigned bytes
  * w + zero, because the instructions multiply unsigned with signed bytes. `start`, the initial value of the

@@ -20,8 +20,8 @@ typedef struct ch_short_conv {
      at order[s] * state_stride. NULL: there are none. */
   void *states;
   int64_t state_stride;
-  const int32_t *order; /* [sequences] [host] each sequence's place in `states`; NULL: s */
-  /* [sequences] [host] earlier tokens: as many of a state's rows, the newest ones, are real */
+  const int32_t *order; /* [sequences] [host] place of each sequence in `states`; NULL: in order */
+  /* [sequences] [host] number of earlier tokens; as many of the state's newest rows hold real tokens */
   const int32_t *tokens_before;
   void *y;       /* [sequences, length, channels] */
   void *scratch; /* ch_kernels.short_conv_scratch bytes */

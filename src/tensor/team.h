@@ -3,7 +3,7 @@
  * `threads` decides how much scratch memory an operation gets and in which order partial sums are added. It
  * stays the same from planning to the last run, so results do not depend on how busy the machine is.
  * `workers` of these threads compute at the moment: fewer while other programs use the processors
- * (tensor/governor.h). Every kernel receives its team; none reads a number of threads from OpenMP. */
+ * (tensor/governor.h). Every kernel receives its team; none uses OpenMP's default number of threads. */
 #ifndef CH_TENSOR_TEAM_H
 #define CH_TENSOR_TEAM_H
 

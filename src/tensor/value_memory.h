@@ -35,13 +35,13 @@ extern const ch_value_memory ch_host_memory;
 
 /* Tensors that the host can read: the given ones if their memory is the host's, else copies of them. */
 typedef struct ch_host_tensors {
-  const ch_tensor *tensors; /* [count] */
+  const ch_tensor *tensors; /* [count] tensors in host memory */
   ch_tensor *copies;        /* [count] copied tensors; NULL if the memory is the host's */
   void *data;               /* values of `copies`, or NULL */
 } ch_host_tensors;
 
-/* Copies tensors to host memory. Release them with ch_host_tensors_free; after a failure there is nothing to
-   release. */
+/* Makes tensors readable by the host: copies them unless `memory` is the host's. Release them with
+   ch_host_tensors_free; after a failure there is nothing to release. */
 ch_status ch_host_tensors_read(const ch_value_memory *memory, int count, const ch_tensor *tensors,
                                ch_host_tensors *host, ch_error *error);
 /* Writes copies back to the tensors that they were read from. */

@@ -8,7 +8,8 @@
 #include "base/progress.h"
 
 typedef struct ch_watch {
-  /* Called by the thread that runs, up to twenty times a second; NULL: nothing stops the computation. */
+  /* Called by the thread that runs the computation, up to twenty times a second; NULL: nothing stops the
+     computation. */
   ch_stop_test stop;
   /* Called up to four times a second with the finished share of the work, from 0 to 1; or NULL. */
   void (*share)(void *context, double share);
@@ -17,11 +18,11 @@ typedef struct ch_watch {
   atomic_bool stopped;
 } ch_watch;
 
-/* Starts watching. The first report comes a second later: most computations have ended by then. */
+/* Starts watching. The first report comes at least a second later: most computations have ended by then. */
 void ch_watch_begin(ch_watch *watch, ch_stop_test stop, void (*share)(void *context, double share),
                     void *context);
-/* Calls the stop test if it is due. Returns true if the computation must stop. Only the thread that runs may
-   call it. */
+/* Calls the stop test if it is due. Returns true if the computation must stop. Only the thread that runs the
+   computation may call it. */
 bool ch_watch_stops(ch_watch *watch);
 /* Reports the share if a report is due. */
 void ch_watch_tell(ch_watch *watch, double share);

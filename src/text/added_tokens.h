@@ -13,7 +13,7 @@ typedef struct ch_added_token {
   bool special;        /* omitted from decoded text on request; not recognised in untrusted text */
   bool normalized;     /* matched in the normalized text, in its normalized form */
   bool single_word;    /* matches only where no word character touches it */
-  bool lstrip, rstrip; /* a match includes the white space to its left, to its right */
+  bool lstrip, rstrip; /* true if a match includes white space on its left (on its right) */
 } ch_added_token;
 
 /* Finds the leftmost occurrence of any text in a set, and the longest of those texts there. Zero-initialise. */

@@ -25,7 +25,8 @@ typedef struct ch_bpe_merges {
 } ch_bpe_merges;
 
 /* Finds merges until the vocabulary is full or no pair is frequent enough. Of equally frequent pairs, the one
-   with the lexicographically greatest bytes is merged first, so that the result depends on the text alone. */
+   whose left token, then whose right token, has the lexicographically greatest bytes is merged first, so that
+   the result depends on the text alone. */
 ch_status ch_bpe_find_merges(const ch_word_counts *words, const ch_tokenizer_train_settings *settings,
                              ch_bpe_merges *merges, ch_error *error);
 void ch_bpe_merges_free(ch_bpe_merges *merges);

@@ -76,7 +76,8 @@ int64_t ch_corpus_windows(const ch_corpus *corpus, ch_corpus_split split, int64_
    `first` is found at once. Validation: in order; rows past the end have targets -1. document_start
    [sequences, length] or NULL: the first place of its window that each token may see when attention stays
    inside documents; then, and in packed files, the end token predicts nothing (-1). Errors: CH_ERROR_ARGUMENT
-   when the split has no window. */
+   if the split has no window or `first` or `sequences` is negative, CH_ERROR_FORMAT if an id exceeds the
+   vocabulary. */
 ch_status ch_corpus_batch(const ch_corpus *corpus, ch_corpus_split split, uint64_t seed, int64_t first,
                           int64_t sequences, int64_t length, int32_t *tokens, int32_t *targets,
                           int32_t *document_start, ch_error *error);

@@ -20,7 +20,7 @@ enum {
   ROUND_BYTES = 16 << 20,  /* bytes of text after which a round ends and its ids are written */
   ROUND_ITEMS = 8192,
   STAGED_IDS = 1 << 16,
-  KEPT_IDS = 1 << 14 /* largest buffer of an item that is reused in the next round */
+  KEPT_IDS = 1 << 14 /* maximum ids of an item's buffer that is reused in the next round */
 };
 
 /* A stretch of text encoded by one thread. */
@@ -211,7 +211,7 @@ static ch_status encode_texts(preparation *p, ch_error *error) {
   return CH_OK;
 }
 
-/* --- the whole ------------------------------------------------------------------------------------------ */
+/* --- the token file ------------------------------------------------------------------------------------- */
 
 static ch_status create_workers(preparation *p, ch_error *error) {
   p->threads = omp_get_max_threads();

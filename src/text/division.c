@@ -1,8 +1,8 @@
 /* Chooses the part of the texts that validates, and reads texts part by part.
  *
  * A document is chosen by the hash of its contents, so that equal documents are on the same side. If the
- * hashes do not give about the wanted share, the tails of long documents validate. If documents are few, the texts'
- * tail validates. */
+ * hashes do not give about the wanted share, documents are chosen by hash and size, and only the tails of
+ * long documents validate. If documents are few, the texts' tail validates. */
 #include "text/division.h"
 
 #include <math.h>
@@ -36,7 +36,7 @@ static uint64_t hash_document(const char *text, size_t size, uint64_t seed) {
 /* A document, or several equal ones. */
 typedef struct document_group {
   uint64_t hash;
-  size_t size, count; /* bytes of one document, number of equal documents */
+  size_t size, count; /* size: bytes of one document; count: number of equal documents */
 } document_group;
 
 typedef struct documents {

@@ -39,7 +39,8 @@ struct ch_encoder {
   unsigned flags;
   const unsigned char *normalized_text; /* the segment in progress, normalized */
   size_t added; /* bytes at the beginning of the segment that the text does not have (ch_normalize) */
-  bool at_start, continued; /* true if the segment in progress begins the text; true if it continues one */
+  /* at_start: the segment in progress begins the text; continued: it continues an earlier text */
+  bool at_start, continued;
   ch_merge_scratch merge;
   ch_regex_scratch regex;
   ch_text normalized[2];          /* results of the normalizers, in turn */

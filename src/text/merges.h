@@ -15,7 +15,7 @@ typedef struct ch_merge {
 /* An open-addressing hash table of pairs. Zero-initialise. */
 typedef struct ch_merges {
   ch_merge *slots;    /* rank < 0: free */
-  size_t mask, count; /* number of slots - 1, and number of pairs */
+  size_t mask, count; /* mask: number of slots - 1; count: number of pairs */
 } ch_merges;
 
 /* Makes room for `count` pairs. Returns false if out of memory. */

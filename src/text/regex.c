@@ -139,7 +139,8 @@ static bool read_group(translation *r) {
   return copy(r, 3);
 }
 
-/* Reads {2}, {2,} or {2,3}. Returns false if a quantifier follows that would repeat it or change its kind. */
+/* Reads {2}, {2,} or {2,3}. Returns false for another spelling, or if a quantifier follows that would repeat
+   the interval or change its kind. */
 static bool read_interval(translation *r) {
   const char *p = r->at + 1;
   long least = 0, most = 0;

@@ -49,10 +49,10 @@ typedef struct ch_split_cursor {
   ch_regex_scratch *scratch;
   const unsigned char *at, *end;              /* the rest of the text */
   const unsigned char *stretch, *stretch_end; /* the well-formed part around `at` that the regex searches */
-  const unsigned char *match, *match_end;     /* the next match; NULL: not searched for yet */
+  const unsigned char *match, *match_end;     /* the next match; NULL: none is known */
   const unsigned char *last_end;              /* end of the last match in the stretch, or NULL */
   const unsigned char *held, *held_end;       /* a word that may still grow, or NULL */
-  bool last_match, finished; /* true if the last part was a match; true after the last part */
+  bool last_match, finished; /* last_match: the last part was a match; finished: no part is left */
 } ch_split_cursor;
 
 void ch_split_begin(ch_split_cursor *cursor, const ch_split *split, ch_regex_scratch *scratch,

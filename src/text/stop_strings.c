@@ -20,7 +20,7 @@ ch_status ch_stops_check(const char *const *stops, int count, ch_error *error) {
   return CH_OK;
 }
 
-/* Returns the longest stop string that ends where the text does, or -1. */
+/* Returns the index of the longest stop string that ends where the text does, or -1 if there is none. */
 static int longest_complete(const char *const *stops, int count, const char *text, size_t size) {
   int best = -1;
   for (int i = 0; i < count; i++) {

@@ -19,8 +19,8 @@ typedef struct ch_text_file {
 } ch_text_file;
 
 /* Maps a file, reads it once with all cores and checks it. If it is JSON lines (text/json_lines.h), the text
-   consists of its documents. Errors: an empty file, a compressed one (gzip, ...), one of more than 0.1 %
-   NULs, and one that is not UTF-8; the message names the offset of the first such byte. */
+   consists of its documents. Errors: an empty file, a compressed one (gzip, ...), a Git LFS pointer, one of
+   more than 0.1 % NULs, and one that is not UTF-8; the message names the offset of the first such byte. */
 ch_status ch_text_file_open(ch_text_file *file, const char *path, ch_error *error);
 void ch_text_file_close(ch_text_file *file);
 /* Marks [from, to) as not needed for now, so that a large file does not fill the memory. */

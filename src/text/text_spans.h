@@ -19,7 +19,7 @@ typedef struct ch_text_spans {
 bool ch_text_spans_add(ch_text_spans *spans, size_t begin, size_t end);
 /* Frees the spans of `count` texts and their list, which may be NULL. */
 void ch_text_spans_free(ch_text_spans *spans, int count);
-/* Returns the number of the first span that ends after `place`, or `count`. */
+/* Returns the index of the first span that ends after `place`, or `count` if there is none. */
 size_t ch_text_spans_find(const ch_text_spans *spans, size_t place);
 
 #endif

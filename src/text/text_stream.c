@@ -17,10 +17,10 @@ struct ch_text_stream {
   size_t owed;
   int32_t completed;       /* owed bytes that the text begins with, because it completed their character */
   bool over;               /* true after a stop string and after the end */
-  ch_text decoded, valid;  /* text of one token: its bytes, the bytes as valid UTF-8 */
+  ch_text decoded, valid;  /* decoded: bytes of one token's text; valid: these bytes as valid UTF-8 */
   ch_text held;            /* text that is not released yet, if there are stop strings */
   size_t released;         /* bytes of `held` that the last call returned */
-  ch_text_length all, out; /* lengths of the decoded and of the released text */
+  ch_text_length all, out; /* all: length of the decoded text; out: length of the released text */
 };
 
 ch_status ch_text_stream_new(const ch_tokenizer *tokenizer, const char *const *stops, int32_t stop_count,

@@ -259,8 +259,9 @@ static ch_status build_decoded(ch_tokenizer *tokenizer, const ch_replacements *r
   return CH_OK;
 }
 
-/* Sets the beginning and the end token if they are not known yet: to the first id that encoding puts before a text
-   and the last one after it. Without such ids, the end token is found by its usual names. */
+/* Sets the beginning and the end token if they are not known yet: to the first id that encoding puts before a
+   text and the last id that it puts after the text. Without such ids, the end token is found by its usual
+   names. */
 static void guess_ends(ch_tokenizer *tokenizer) {
   static const char *const ends[] = {"<|endoftext|>", "<|end_of_text|>", "</s>",
                                      "<eos>",         "<|im_end|>",      "<｜end▁of▁sentence｜>"};

@@ -17,8 +17,9 @@ ch_status ch_tokenizer_from_bin(const unsigned char *data, size_t size, const ch
 uint64_t ch_tokenizer_fingerprint(const ch_tokenizer *tokenizer);
 /* Returns true for a tokenizer from a tokenizer.json, false for one from a tokenizer.bin. */
 bool ch_tokenizer_is_json(const ch_tokenizer *tokenizer);
-/* Copies the tokenizer's files into a directory (tokenizer.json or tokenizer.bin, tokenizer_config.json), for
- * a model that is saved there. Fails if it was not opened from a file, or if the file has changed since. */
+/* Copies the tokenizer's files into a directory (tokenizer.json and the files that belong to it, or
+ * tokenizer.bin), for a model that is saved there. Fails if it was not opened from a file, or if the file has
+ * changed since. */
 ch_status ch_tokenizer_copy_to(const ch_tokenizer *tokenizer, const char *directory, ch_error *error);
 
 /* A flag for tests, in addition to ch_text_flags: words are cut by the regex alone. */
@@ -26,8 +27,8 @@ enum { CH_TEXT_NO_SCANNER = 1 << 30 };
 /* Fails with CH_ERROR_ARGUMENT for bits outside `known`: "flags ... are not valid for WHAT". */
 ch_status ch_text_check_flags(unsigned flags, unsigned known, const char *what, ch_error *error);
 
-/* Finds the first place in a text where the spelling of a special token begins, and the longest one there.
-   Returns false if there is none. */
+/* Finds the first place in a text where the spelling of a special token begins, and the longest special token
+   there. Returns false if there is none. */
 bool ch_tokenizer_find_special(const ch_tokenizer *tokenizer, const char *text, size_t size, size_t *at,
                                size_t *length);
 

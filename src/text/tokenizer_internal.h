@@ -29,7 +29,8 @@ typedef struct ch_step {
 
 enum { CH_MOST_STEPS = 16, CH_MOST_NORMALIZERS = 16 };
 
-/* The rules for the text of a piece. They are applied when loading, so that decoding only copies. */
+/* The rules for the text of a piece. All rules but stripping are applied when loading, so that decoding only
+   strips and copies. */
 typedef struct ch_decoder {
   bool byte_level;      /* true if each character encodes one byte */
   bool byte_fallback;   /* true if "<0xE2>" is a byte */
@@ -65,9 +66,9 @@ struct ch_tokenizer {
 
   ch_added_token *added;
   size_t added_count;
-  ch_matcher raw, normalized; /* added tokens searched for before and after normalization */
+  ch_matcher raw, normalized; /* raw: added tokens searched for before normalization; normalized: after it */
 
-  int32_t *prefix, *suffix; /* ids that encoding adds by default */
+  int32_t *prefix, *suffix; /* ids that encoding puts before and after a text by default */
   size_t prefix_size, suffix_size;
   int32_t bos, eos;
 
@@ -97,8 +98,8 @@ typedef struct ch_replacements {
   size_t count;
 } ch_replacements;
 
-/* Builds the tables that follow from vocabulary, merges, added tokens and decoder, and checks that everything
-   fits together. `replace` may be NULL. */
+/* Builds the tables that follow from vocabulary, merges, added tokens and decoder, and fails if the
+   vocabulary is empty. `replace` may be NULL. */
 ch_status ch_tokenizer_complete(ch_tokenizer *tokenizer, const ch_replacements *replace, ch_error *error);
 /* Registers an added token. Its piece is added to the vocabulary if it is missing. */
 ch_status ch_tokenizer_add_token(ch_tokenizer *tokenizer, ch_added_token token, ch_error *error);

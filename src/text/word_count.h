@@ -21,7 +21,7 @@ typedef struct ch_counted_word {
 /* Zero-initialise. */
 typedef struct ch_word_counts {
   ch_text pool;
-  ch_counted_word *words; /* [count], in order of first appearance */
+  ch_counted_word *words; /* [count], in the order in which they were added */
   size_t count, capacity;
   uint32_t *slots; /* hash table of index + 1 */
   size_t mask;     /* number of slots - 1 */

@@ -7,7 +7,7 @@
 #include "graph/plan.h"
 
 typedef struct ch_expert_balance {
-  int64_t layers, experts; /* layers with experts, and experts of such a layer; 0: the model has none */
+  int64_t layers, experts; /* layers with experts; experts per such layer; 0: the model has none */
   int64_t *load;           /* [layers, experts]: tokens of the last step that went to each expert */
   int *bias;               /* [layers]: index of the parameter with the layer's bias; -1: none */
   ch_balance_update update;

@@ -22,8 +22,8 @@ typedef struct ch_batch {
    same place. They are called by one thread at a time and allocate nothing. */
 typedef struct ch_batch_source {
   void *context;
-  /* Fills in the sequences first … first + batch->sequences − 1 of the endless training stream. It repeats,
-     reshuffled, when the text is used up. */
+  /* Fills in the sequences first … first + batch->sequences − 1 of the endless training stream. The stream
+     repeats, reshuffled, when the data are used up. */
   ch_status (*train)(void *context, int64_t first, ch_batch *batch, ch_error *error);
   /* Fills in sequences of the validation text in its order. `first` + sequences may pass the end; rows past the
      end have no targets (-1). */

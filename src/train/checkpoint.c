@@ -94,7 +94,7 @@ typedef struct checkpoint_output {
   double *points;
   ch_arena names;
   ch_host_tensors host[GROUPS];
-  char *whole, *room; /* memory for one tensor, and for one rank's piece of it */
+  char *whole, *room; /* whole: memory for one tensor; room: memory for one rank's piece of a tensor */
   int64_t *order;     /* [count]: indices of `list` in the order of the file */
   int64_t made;       /* tensors written so far */
 } checkpoint_output;

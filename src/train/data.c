@@ -100,8 +100,8 @@ static json_t *stored_record(const struct ch_data_parts *p) {
   return ch_json_read(p->record_path, MOST, &record, NULL) == CH_OK ? record : NULL;
 }
 
-/* Returns true if `stored` and p->record are equal. A resumed run that names no tokenizer uses the
- * directory's. */
+/* Returns true if `stored` has the texts, the settings and the tokenizer of p->record. A resumed run that
+ * names no tokenizer uses the directory's. */
 static bool same_origin(const struct ch_data_parts *p, const json_t *stored) {
   static const char *const keys[] = {"version", "texts", "packed", "validation", "separator"};
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
@@ -134,7 +134,7 @@ static bool files_fit(const struct ch_data_parts *p) {
   return fit;
 }
 
-/* --- making the files ----------------------------------------------------------------------------------- */
+/* --- preparing the files -------------------------------------------------------------------------------- */
 
 static ch_corpus_options corpus_options(const struct ch_data_parts *p) {
   const ch_data_options *o = p->options;
@@ -263,7 +263,7 @@ static ch_status check_tokenizer(const struct ch_data_parts *p, ch_error *error)
 static ch_status make_files(struct ch_data_parts *p, ch_error *error) {
   int lock;
   CH_TRY(lock_directory(p, &lock, error));
-  bool made = p->options->waits && files_fit(p); /* another run may have prepared them meanwhile */
+  bool made = p->options->waits && files_fit(p); /* another run may have prepared the files meanwhile */
   ch_status status = CH_OK;
   if (!made)
     status = make_files_alone(p, error);

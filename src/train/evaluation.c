@@ -25,7 +25,7 @@ static ch_status record_validation(ch_trainer *trainer, ch_validation_point poin
   return CH_OK;
 }
 
-/* Returns means over the `predicted` rows with a target. */
+/* Returns the mean loss, and for images the accuracies, over the `predicted` rows with a target. */
 static ch_validation_point point_of(const ch_trainer *trainer, const ch_pass_sums *all, int64_t predicted) {
   ch_validation_point point = {
       .step = trainer->step, .loss = all->loss / (double)predicted, .top1 = -1, .top5 = -1};

@@ -28,7 +28,7 @@ struct ch_image_source {
 
 /* --- batches -------------------------------------------------------------------------------------------- */
 
-/* Returns the image at a place of the epochs. Every epoch has its own order. */
+/* Returns the index of the image at a place of the endless stream. Every epoch has its own order. */
 static int64_t shuffled(const struct ch_image_source *p, int64_t place) {
   uint64_t count = (uint64_t)p->count[CH_IMAGES_TRAIN];
   ch_random random;

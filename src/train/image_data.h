@@ -25,7 +25,7 @@ ch_status ch_image_data_prepare(ch_image_data *data, const ch_config *config, co
                                 ch_error *error);
 /* Writes the record into the directory, which is created when missing. */
 ch_status ch_image_data_record(const ch_image_data *data, const char *directory, ch_error *error);
-/* Fails if the directory's record names other images. */
+/* Fails if the directory has no record or a record of other images. */
 ch_status ch_image_data_check(const ch_image_data *data, const char *directory, ch_error *error);
 /* Changes the seed that decides the order of the images and their augmentation. */
 void ch_image_data_reseed(ch_image_data *data, uint64_t seed);

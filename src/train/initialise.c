@@ -18,7 +18,7 @@ static double truncated_normal(ch_random *random) {
   return x;
 }
 
-/* Returns true if element i of a matrix is the one of its row that starts as 1. */
+/* Returns true if element i of a matrix is the hot element of its row. */
 static bool is_hot(const ch_param *param, int64_t i) {
   int64_t rows = param->shape[param->rank - 2], columns = param->shape[param->rank - 1];
   return i % columns == i / columns % rows * columns / rows;

@@ -43,7 +43,7 @@ void ch_log_close(ch_log *log) {
 
 typedef struct cut {
   int64_t step;         /* step of the checkpoint */
-  bool evaluated, done; /* true to keep an evaluation at `step`; true if the event "done" is at `step` */
+  bool evaluated, done; /* evaluated: keep an evaluation at `step`; done: "done" was logged */
 } cut;
 
 static bool keep_line(const char *line, size_t size, cut *c) {

@@ -1,4 +1,5 @@
-/* AdamW (Loshchilov & Hutter): moments with bias correction, and decay decoupled from the gradient. */
+/* AdamW (Loshchilov & Hutter): moments with bias correction, and decay decoupled from the gradient. Also the
+   norm of the gradients and checks for numbers that are not finite. */
 #include "train/optimizer.h"
 
 #include <math.h>
@@ -25,7 +26,7 @@ static double table_squares(const ch_parameter_set *set, const ch_kernels *kerne
   return sum;
 }
 
-/* Adds up the gathered squares of a divided table. Its columns begin at `before` in every rank's squares. */
+/* Adds up the gathered squares of a divided table. Its columns of rank r begin at `before`. */
 static double gathered_squares(const ch_parameter_set *set, int p) {
   double sum = 0;
   for (int r = 0; r < set->ranks; r++) {
@@ -80,7 +81,7 @@ const char *ch_first_gradient_not_finite(const ch_parameter_set *set, const ch_k
 /* --- the update ----------------------------------------------------------------------------------------- */
 
 /* Adds `by` to the diagonal of every matrix of a weight [heads, d, d], so that it decays towards I, not 0.
- * This also changes elements of other ranks; their values replace them later. */
+ * Elements that other ranks own change too. Gathering the weights replaces these elements later. */
 static void add_identity(const ch_kernels *kernels, const ch_tensor *weight, double by) {
   int64_t rows = weight->shape[weight->rank - 2], columns = weight->shape[weight->rank - 1];
   int64_t count = ch_tensor_count(weight) / (rows * columns);

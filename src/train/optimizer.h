@@ -8,9 +8,9 @@
 /* Fills this rank's part of set->table_squares, for tables divided by columns; the caller then gathers all
    ranks' parts. */
 void ch_square_own_columns(const ch_parameter_set *set, const ch_kernels *kernels, const ch_team *team);
-/* Returns the norm of all gradients together. It is a sum of squares in double, tensor by tensor; lookup tables of
- * gates are added up column by column, so that the bits do not depend on the division of columns. The norm is not
- * finite if a gradient is not. */
+/* Returns the norm of all gradients together. It is the root of a sum of squares in double, tensor by tensor.
+ * Lookup tables of gates are added up column by column, so that the bits do not depend on the division of
+ * columns. The norm is not finite if a gradient is not. */
 double ch_gradient_norm(const ch_parameter_set *set, const ch_kernels *kernels, const ch_team *team);
 /* Returns the name of the first of `tensors` [params->count] of the set's type with a value that is not
  * finite, or NULL. */

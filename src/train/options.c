@@ -18,7 +18,7 @@ typedef enum option_kind { WHOLE, NUMBER, YES_NO, SCHEDULE, DTYPE, SEED } option
 typedef enum option_sameness { FREE, SAME, SAME_WITH_COSINE, OF_IMAGES, PASSING } option_sameness;
 
 typedef struct option_row {
-  const char *name, *setting; /* names of the member and of the setting in messages */
+  const char *name, *setting; /* name: member in JSON; setting: name in messages */
   option_kind kind;
   size_t offset;
   option_sameness same;

@@ -43,8 +43,8 @@ typedef struct ch_train_options {
    images. */
 void ch_train_options_default(const ch_config *config, ch_train_options *options);
 
-/* Copies the settings that are set to the options; other options stay. The caller sets flip and crop, which depend
-   on the images. */
+/* Copies every setting that has a value into the options. Other options stay. The caller sets flip and crop,
+   which depend on the images. */
 void ch_train_options_put(const ch_train_settings *settings, ch_train_options *options);
 
 /* Checks ranges and contradictions. Messages name settings of ch_train_settings in braces, such as {batch}. */

@@ -9,7 +9,8 @@
 /* Converts a config to JSON, with every key written as in this version. Returns NULL if out of memory. */
 json_t *ch_config_to_json(const ch_config *config);
 
-/* Converts options to JSON, one member per option. Returns NULL if out of memory. */
+/* Converts options to JSON, one member per option. whole_tables, and options of images that are 0, are left
+   out. Returns NULL if out of memory. */
 json_t *ch_train_options_to_json(const ch_train_options *options);
 /* Reads options. Every member must exist, except those of images and whole_tables, which is never stored. `where`
    names the file in messages. */

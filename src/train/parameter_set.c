@@ -189,7 +189,8 @@ bool ch_parameter_is_table(const ch_param *param) {
   return param->kind == CH_PARAM_GATE_EMBEDDING;
 }
 
-/* Allocates squares for the columns of every rank, or for those of one whole table. */
+/* Allocates squares for the divided columns of all ranks, or for the columns of the widest table if these are
+   more. */
 static bool allocate_squares(ch_parameter_set *set) {
   int64_t most = 1;
   for (int r = 0; r < set->ranks; r++) {

@@ -23,7 +23,8 @@ typedef struct ch_parameter_piece {
 /* The tensors that are stored in one way: blocks of memory with the same layout, of which each rank owns an
    equal part. */
 typedef struct ch_parameter_region {
-  int64_t elements, part; /* elements of all ranks, and of one; both of this rank if columns are divided */
+  /* elements of all ranks; elements of one rank; if columns are divided, both are those of this rank */
+  int64_t elements, part;
   /* [elements] weights and gradients; [part] masters, m and v. Masters are in `weights` unless these are rounded. */
   void *weights, *gradients, *masters, *m, *v;
 } ch_parameter_region;

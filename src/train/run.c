@@ -27,7 +27,7 @@ typedef struct run {
   ch_rank_group *ranks;             /* ranks that drive the trainer together; rank 0 writes the files */
   ch_log log;                       /* log, open on rank 0 only */
   double last_saved;                /* time of the last checkpoint on ch_clock */
-  int64_t saved_step, saved_points; /* step (-1: none) and evaluations of the checkpoint on disk */
+  int64_t saved_step, saved_points; /* step of the checkpoint on disk (-1: none); evaluations in it */
 } run;
 
 static ch_progress_record progress_of(const run *r) {
@@ -204,8 +204,8 @@ static void withdraw(const run *r) {
   }
 }
 
-/* Trains in a worker. It starts from a checkpoint and writes log, checkpoints and model; the trainer then
- * continues from its result. */
+/* Trains in a worker. The worker starts from a checkpoint and writes log, checkpoints and model; the trainer
+ * then continues from its result. */
 static ch_status hand_over(run *r, ch_error *error) {
   bool fresh = r->saved_step < 0, began = false;
   if (unsaved(r)) CH_TRY(save(r, error));

@@ -8,7 +8,7 @@
 #include "base/file_names.h"
 #include "train/trainer.h"
 
-/* Callbacks of a run; every member may be NULL. The thread that runs calls them. */
+/* Callbacks of a run; every member may be NULL. They are called by the thread that called ch_train_run. */
 typedef struct ch_train_events {
   void *context;
   /* Called after every step. */

@@ -93,7 +93,8 @@ static ch_status interrupted(ch_error *error) {
 
 /* --- rows ----------------------------------------------------------------------------------------------- */
 
-/* Looks up rows of this rank's columns for the tokens of `rank`, and sends them unless that is this rank. */
+/* Looks up rows of this rank's columns for the tokens of `rank`, and sends them unless `rank` is this
+   rank. */
 static void serve(ch_shards *shards, int64_t round, int rank, bool patient) {
   ch_shard_round *r = round_at(shards, round);
   const int32_t *tokens = patient ? NULL : tokens_of(shards, round, rank);
@@ -235,7 +236,8 @@ void ch_shards_leave(ch_shards *shards, int64_t round) {
                   ch_ranks_traffic(shards->ranks).sent - sent);
 }
 
-/* Finishes all transfers in progress. */
+/* Waits for all transfers in progress. With `patient`, a stop does not end the waiting. Returns false if
+   stopped. */
 static bool await_all(ch_shards *shards, bool patient) {
   for (int i = 0; i < ROUNDS; i++) {
     ch_shard_round *r = &shards->rounds[i];

@@ -17,7 +17,7 @@
 typedef struct ch_shard_table {
   int parameter;               /* index in the parameter table */
   bool trained;                /* false if the table is frozen */
-  int64_t columns, own, first; /* all columns; columns of this rank, and the first of them */
+  int64_t columns, own, first; /* columns of the table; columns of this rank; first column of this rank */
   int64_t place, own_place;    /* elements before the table in buffers of all columns, and of own columns */
 } ch_shard_table;
 
@@ -32,19 +32,19 @@ typedef struct ch_shards {
   ch_rank_group *ranks;
   const ch_engine *engine;
   const ch_parameter_set *set;
-  int first_tag, count;   /* first tag of the messages, and number of divided tables */
+  int first_tag, count;   /* first tag of the messages; number of divided tables */
   ch_shard_table *tables; /* [count] */
   int64_t rows;           /* tokens N of a micro-batch */
-  int64_t all, own;       /* elements of a round's `rows`, and of `looked_up` for one rank */
+  int64_t all, own;       /* all: elements of a round's `rows`; own: elements of `looked_up` for one rank */
   ch_shard_round rounds[2];
   ch_transfer *transfers; /* memory of the rounds' transfers */
-  ch_tensor *weights; /* [params]: weights that a run reads; tables are replaced by the rows of its tokens */
-  void **gradient_data; /* [params]: memory for gradients; of tables, for those of the rows */
+  ch_tensor *weights;     /* [params]: weights that a run reads; rows for its tokens replace divided tables */
+  void **gradient_data;   /* [params]: memory for gradients; for divided tables, for gradients of the rows */
   ch_stop_test stop;
   void *stop_context;
   int64_t micro_batches, round_count; /* micro-batches and rounds of the current step or evaluation */
-  const int32_t *tokens;   /* tokens of all its micro-batches; with `by_round`, of the current round */
-  bool by_round, backward; /* true in evaluations; true in training steps */
+  const int32_t *tokens;   /* tokens of all micro-batches of the step; in evaluations, of the round */
+  bool by_round, backward; /* by_round: an evaluation; backward: a training step */
   /* numbers of rounds whose rows were sent, whose gradients were sent, and whose gradients were added */
   int64_t posted, left, added;
 } ch_shards;
@@ -67,8 +67,8 @@ void ch_shards_begin(ch_shards *shards, int64_t micro_batches, const int32_t *to
 ch_status ch_shards_enter(ch_shards *shards, int64_t round, ch_error *error);
 /* Ends a round of a training step after this rank's micro-batch was differentiated: sends its gradients. */
 void ch_shards_leave(ch_shards *shards, int64_t round);
-/* Ends the step, after all of this rank's micro-batches, and adds the gradients that are still in
- * transfer. */
+/* Ends a training step or an evaluation after all of this rank's micro-batches. In a training step it adds
+ * the gradients that are still in transfer. */
 ch_status ch_shards_end(ch_shards *shards, ch_error *error);
 /* Ends the step after a failure: sends and receives the remaining messages, whose values do not matter. */
 void ch_shards_give_up(ch_shards *shards);

@@ -27,7 +27,7 @@ typedef struct ch_pass_sums {
 /* One sum that goes from micro-batch to micro-batch. */
 typedef struct ch_relay_sum {
   void *data;
-  size_t bytes; /* size; 0: it is not passed on */
+  size_t bytes; /* size; 0: the sum is not passed on */
   ch_transfer in, out;
   int64_t expected, arrived, sent; /* own micro-batches: last sum requested, received and sent; -1: none */
 } ch_relay_sum;
@@ -45,8 +45,8 @@ typedef struct ch_relay {
   bool *handed_out;      /* [params]: true if the last rank has sent the final gradient */
   ch_pass_sums taken_sums, given_sums; /* sums over rows: from the previous rank, and to the next one */
   ch_transfer taking, giving;          /* transfers of taken_sums and given_sums */
-  int64_t asked, taken, given; /* own micro-batches whose rows' sums were requested, received, and sent on */
-  ch_alarm alarm;              /* alarm that a failing rank raises */
+  int64_t asked, taken, given;         /* last own micro-batch whose sums were requested; received; sent on */
+  ch_alarm alarm;                      /* alarm that a failing rank raises */
   ch_stop_test stop;
   void *stop_context;
   int64_t *load_room; /* [ranks, loads + 2]: scratch memory for sums of counts */
@@ -54,8 +54,8 @@ typedef struct ch_relay {
   ch_gradient_listener listener;
 } ch_relay;
 
-/* Creates a relay for steps with `runner` and micro-batches of `rows` tokens. `loads` is
-   the number of expert counts that are summed over ranks. Without ranks (NULL) the relay does nothing. Release with
+/* Creates a relay for steps with `runner` and micro-batches of `rows` tokens. `loads` is the number of expert
+   counts that are summed over ranks. Without ranks (NULL) the relay does nothing. Release with
    ch_relay_free. */
 ch_status ch_relay_create(ch_relay *relay, ch_rank_group *ranks, const ch_engine *engine,
                           const ch_runner *runner, const ch_parameter_set *set, int64_t loads, int64_t rows,

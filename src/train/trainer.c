@@ -17,7 +17,7 @@ static const size_t preferred_activations = (size_t)640 << 20;
 
 /* --- planning ------------------------------------------------------------------------------------------- */
 
-/* Returns true if each rank has some columns of the lookup tables of gates. */
+/* Returns true if the ranks divide the columns of the gates' lookup tables among them. */
 static bool divides_tables(const ch_trainer *trainer) {
   return trainer->rank_count > 1 && !trainer->options.whole_tables;
 }
@@ -55,7 +55,8 @@ static ch_status plan_bytes(ch_trainer *trainer, int64_t sequences, bool trainab
   return CH_OK;
 }
 
-/* Chooses the largest divisor of the batch whose activations are small; 1 if none are. */
+/* Sets options.micro_batch to the largest divisor of the batch whose activations need at most preferred_activations
+ * bytes, or to 1. */
 static ch_status choose_micro_batch(ch_trainer *trainer, ch_error *error) {
   int64_t batch = trainer->options.batch;
   size_t one = 0, two = 0, made = 0;
@@ -74,7 +75,7 @@ static ch_status choose_micro_batch(ch_trainer *trainer, ch_error *error) {
 
 /* --- storage of parameters over ranks ------------------------------------------------------------------- */
 
-/* Clears rounded [params] of those parameters that a graph of this shape reads unrounded. */
+/* Clears rounded[p] of each parameter p that the graph of training (`trainable`) or of evaluation reads unrounded. */
 static ch_status find_rounded(ch_trainer *trainer, bool trainable, bool *rounded, ch_error *error) {
   ch_model_graph shape = shape_of(trainer, trainer->options.micro_batch, trainable);
   ch_graph *graph = NULL;
@@ -99,7 +100,8 @@ static ch_status choose_keeping(ch_trainer *trainer, ch_keeping *keeping, bool *
   return CH_OK;
 }
 
-/* Chooses keeping [params]; release with free. */
+/* Allocates keeping [params], and chooses how each parameter is stored. Release *keeping with free, also after a
+ * failure. */
 static ch_status find_keeping(ch_trainer *trainer, ch_keeping **keeping, ch_error *error) {
   size_t count = (size_t)trainer->params.count;
   bool *rounded = calloc(count + 1, sizeof *rounded);
@@ -144,7 +146,7 @@ static ch_status check_shares(const ch_trainer *trainer, ch_error *error) {
       ranks, (long long)(o->batch * o->accumulate), ranks);
 }
 
-/* Plans both runners for options.micro_batch, and again if a checkpoint has another one. */
+/* Plans the runners of training and of evaluation for options.micro_batch. Earlier runners are freed. */
 static ch_status plan_runners(ch_trainer *trainer, ch_error *error) {
   CH_TRY(check_shares(trainer, error));
   ch_relay_free(&trainer->relay);

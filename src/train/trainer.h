@@ -1,8 +1,8 @@
 /* A trainer: a model's weights and optimizer state, updated by steps over a text or a set of images.
  *
- * It only computes; train/run.h adds directories, logs and signals. ch_trainer_create allocates all memory;
- * steps and evaluations allocate nothing. Two trainers with the same config, options, source and number of
- * threads hold the same bits after the same steps, also if one of them was saved and resumed in between. */
+ * train/run.h adds run directories, logs and signals. ch_trainer_create allocates the memory of steps and of the
+ * planned evaluations. Two trainers with the same config, options, source and number of threads hold the same bits
+ * after the same steps, also if one of them was saved and resumed in between. */
 #ifndef CH_TRAIN_TRAINER_H
 #define CH_TRAIN_TRAINER_H
 
@@ -14,10 +14,11 @@
 
 typedef struct ch_trainer ch_trainer;
 
-/* Creates a trainer at step 0 with the initial weights of docs/train.md, which depend on options->seed and
-   each tensor's name alone. config, options and source are copied (source->context must outlive the trainer).
-   options->micro_batch = 0 becomes the largest divisor of the batch whose activations stay below 640 MiB (or
-   1). Errors: those of ch_train_options_check and of the config; CH_ERROR_MEMORY, with the needed bytes. */
+/* Creates a trainer at step 0 with the initial weights of docs/train.md, whose random numbers depend on
+   options->seed and each tensor's name alone. config, options and source are copied (source->context must outlive
+   the trainer). options->micro_batch = 0 becomes the largest divisor of the batch whose activations need at most
+   about 640 MiB (or 1). Errors: those of ch_train_options_check and of the config; CH_ERROR_MEMORY, with the needed
+   bytes. */
 ch_status ch_trainer_create(const ch_config *config, const ch_train_options *options,
                             const ch_batch_source *source, ch_trainer **trainer, ch_error *error);
 /* Creates a trainer for a configuration whose shapes partly follow from the tensors of `stored`, a model directory
@@ -75,14 +76,15 @@ void ch_trainer_tell_share(ch_trainer *trainer, ch_share_sink sink, void *contex
 /* Computes one optimizer step: the gradient of options->accumulate batches, agreement with other ranks,
  * clipping, AdamW. `stop` is called about twenty times a second, also within passes, and may be NULL. Errors
  * leave the weights and the step number unchanged: CH_ERROR_NUMERIC when the loss or a gradient is not finite
- * (the message names the step and the first such tensor), CH_ERROR_INTERRUPTED when `stop` returned true,
- * CH_ERROR_ARGUMENT when the run's last step is done. */
+ * (the message names the step and, if there is one, the first such tensor), CH_ERROR_INTERRUPTED when `stop` returned
+ * true, CH_ERROR_ARGUMENT when the run's last step is done or the step has no token to predict. */
 ch_status ch_trainer_step(ch_trainer *trainer, ch_stop_test stop, void *stop_context, ch_step_report *report,
                           ch_error *error);
 
-/* Computes the mean loss over the first options->eval_tokens of the validation text with the current weights.
+/* Computes the mean loss over the first options->eval_tokens tokens (or images; 0: all) of the validation data.
  * The result becomes a point of the validation curve, in place of an earlier one at the same step.
- * Fails with CH_ERROR_ARGUMENT without validation data. `stop` is called as by ch_trainer_step. */
+ * Errors: CH_ERROR_ARGUMENT without validation data, CH_ERROR_NUMERIC for a loss that is not finite,
+ * CH_ERROR_INTERRUPTED when `stop` returned true. `stop` is called as by ch_trainer_step. */
 ch_status ch_trainer_evaluate(ch_trainer *trainer, ch_stop_test stop, void *stop_context, double *loss,
                               ch_error *error);
 
@@ -105,7 +107,7 @@ typedef struct ch_progress_record {
   int64_t tokens;                        /* tokens (or images) trained on, without padding */
   double seconds;                        /* time in ch_trainer_step, over all resumptions */
   const double *losses;                  /* [step]: training loss of every step */
-  const ch_validation_point *validation; /* [validation_points] */
+  const ch_validation_point *validation; /* [validation_points] evaluations */
   int64_t validation_points;
 } ch_progress_record;
 
@@ -128,8 +130,8 @@ ch_status ch_checkpoint_read_source(const char *path, char *source, size_t size,
 /* Writes DIRECTORY/config.json and model.safetensors in the trainer's type, openable by every command. */
 ch_status ch_trainer_export(const ch_trainer *trainer, const char *directory, ch_error *error);
 
-/* Returns the smallest and the largest share of a layer's choices that an expert had in the last step. The
-   result is false if there are no experts or no step was taken. */
+/* Sets *least and *most to the smallest and the largest share of a layer's choices that an expert had in the last
+   step. Returns false if there are no experts or no step was taken. */
 bool ch_trainer_expert_shares(const ch_trainer *trainer, double *least, double *most);
 
 /* Return the trainer's own objects, valid until it is freed: parameter table, weights [params->count] (of
@@ -142,7 +144,7 @@ ch_status ch_trainer_read_weights(const ch_trainer *trainer, ch_host_tensors *ho
 const ch_train_options *ch_trainer_options(const ch_trainer *trainer);
 const ch_config *ch_trainer_config(const ch_trainer *trainer);
 ch_engine *ch_trainer_engine(ch_trainer *trainer);
-/* Returns the ranks that it was created for, or NULL. */
+/* Returns the ranks that the trainer was created for, or NULL. */
 ch_rank_group *ch_trainer_ranks(const ch_trainer *trainer);
 /* Returns the bytes that this rank holds: weights, gradients, master weights, moments, exchange buffers and
  * activations. */

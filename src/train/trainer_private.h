@@ -11,7 +11,7 @@ struct ch_trainer {
   ch_config config;
   ch_params params;
   ch_train_options options; /* options with micro_batch and warmup resolved */
-  bool chosen_micro_batch;  /* true if the trainer chose it, so that a checkpoint's value may replace it */
+  bool chosen_micro_batch;  /* true if the trainer chose micro_batch; a checkpoint's value may replace it */
   bool chosen_warmup;       /* true if the trainer chose the warm-up; a checkpoint's value may replace it */
   ch_batch_source source;
   ch_rank_group *ranks; /* ranks that train one model together; NULL: this process alone */
@@ -26,9 +26,10 @@ struct ch_trainer {
   int64_t *text;       /* [batch.sequences]: tokens of each sequence without padding */
   ch_share_sink share; /* sink of finished shares, or NULL */
   void *share_context;
-  int64_t passes, passes_done; /* passes of the current step or evaluation, and finished ones */
-  int64_t step;                /* finished steps */
-  int64_t tokens;              /* tokens (or images) trained on */
+  /* number of this rank's passes in the current step or evaluation; number of finished passes */
+  int64_t passes, passes_done;
+  int64_t step;   /* finished steps */
+  int64_t tokens; /* tokens (or images) trained on */
   double seconds;
   double *losses; /* [losses_capacity], of which the first `step` are set */
   int64_t losses_capacity;
@@ -51,7 +52,7 @@ int64_t ch_trainer_image_elements(const ch_trainer *trainer);
 void ch_trainer_watch(ch_trainer *trainer, int64_t passes);
 void ch_trainer_unwatch(ch_trainer *trainer);
 
-/* Returns the micro-batches of a training step, over all ranks. */
+/* Returns the number of micro-batches of a training step, over all ranks. */
 int64_t ch_trainer_micro_batches(const ch_trainer *trainer);
 /* Returns micro-batch `index` of trainer->batch, for a source to fill. */
 ch_batch ch_trainer_part(const ch_trainer *trainer, int64_t index);
@@ -63,8 +64,8 @@ ch_status ch_trainer_forward(ch_trainer *trainer, int64_t index, ch_pass_sums *s
  * step overwrites the gradients, later ones add to them. seed: gradient of each row's loss. */
 ch_status ch_trainer_backward(ch_trainer *trainer, int64_t index, double seed, ch_pass_sums *sums,
                               ch_error *error);
-/* Returns the tokens of a sequence without padding. Padding is end tokens after the last document, each of which is a
-   separate document and predicts nothing. document_start may be NULL. */
+/* Returns the number of tokens of a sequence without padding. Padding consists of end tokens after the last document.
+   Each is a separate document and predicts nothing. document_start may be NULL. */
 int64_t ch_count_text(const int32_t *targets, const int32_t *document_start, int64_t length);
 /* Returns the number of targets that are not -1. */
 int64_t ch_count_predicted(const int32_t *targets, int64_t count);

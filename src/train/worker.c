@@ -1,5 +1,5 @@
-/* The worker's process: its files, its start, and the lines of JSON that it writes. docs/gpu.md lists
-   them. */
+/* The worker's process: its files, its start, the lines of JSON that it writes, and timings for forecasts. docs/gpu.md
+   lists the lines. */
 #define _GNU_SOURCE
 #include "train/worker.h"
 
@@ -34,7 +34,8 @@ enum {
 typedef struct process {
   const ch_worker *worker;
   const ch_train_events *events;
-  ch_worker_forecast *measured; /* [measured_count]: models that it measures; NULL: it trains */
+  /* [measured_count]: models that the worker measures; NULL: the worker trains */
+  ch_worker_forecast *measured;
   int measured_count;
   const char *directory, *python;
   pid_t pid;

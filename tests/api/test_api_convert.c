@@ -18,7 +18,7 @@ static void logits_of(const char *directory, float *to) {
   ch_model_close(model);
 }
 
-/* Returns the largest difference from MODEL's logits, as a share of the largest of these. */
+/* Returns the largest difference from MODEL's logits, as a share of MODEL's largest logit. */
 static double distance(const char *directory) {
   static float original[TOKENS * V], got[TOKENS * V];
   logits_of(MODEL, original);

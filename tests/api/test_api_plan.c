@@ -100,7 +100,7 @@ static void latents_gates_and_shared_heads_are_counted(void **state) {
   assert_int_equal(gated.cache_bytes, mla.cache_bytes + (2 * LAYERS * 4 + 4) * CONTEXT * USERS);
   /* 300 tokens have at most 256 ids. */
   assert_int_equal(gated.gate_bytes, VOCABULARY * LAYERS * EXPANDED * 4);
-  /* A step reads the gate's projections but not its tables. Both are in memory. */
+  /* A step reads the gate's projections but not its tables. Projections and tables are in memory. */
   assert_int_equal(gated.step_weight_bytes - mla.step_weight_bytes, 2 * LAYERS * EXPANDED * GATE);
   assert_int_equal(gated.weight_bytes - mla.weight_bytes,
                    LAYERS * (2 * EXPANDED * GATE + 2 * VOCABULARY * GATE + 4 * 2 * EXPANDED));
@@ -275,7 +275,7 @@ static void named_mechanisms_have_the_parameters_of_the_shape(void **state) {
   assert_int_equal(ch_capacity_candidate_at(capacity, 0)->cache_elements_per_token, LAYERS * 2 * 64);
   ch_capacity_free(capacity);
 
-  /* Like the shape's, the rows of wide FFNs are whole blocks. */
+  /* The rows of wide FFNs are whole blocks, as in the shape. */
   const char *wide = at("wide.json");
   write_file(wide, "{\"model_type\": \"crosshead\", \"vocab_size\": 256, \"hidden_size\": 64, "
                    "\"intermediate_size\": 2560, \"num_hidden_layers\": 1, \"num_attention_heads\": 8, "

@@ -41,7 +41,7 @@ int main(void) {
   add_combination_of(&list, 2, 9, "'vocab_size': 3", "mla", DIMS);
   add_combination(&list, "'num_hidden_layers': 3", "mla", DIMS ", 'layer_group_size': 3, 'head_norm': true");
 
-  /* Groups that share only the latent: two with a shorter last group, one group, and shared matrices. */
+  /* Groups that share only the latent: several groups with a shorter last one, and one group of all layers. */
   const char *latents =
       DIMS ", 'layer_group_shares': 'latent', 'q_lora_rank': 3, 'head_norm': true, 'layer_group_size'";
   char attention_of[COMBINATION_TEXT];

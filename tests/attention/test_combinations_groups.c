@@ -25,7 +25,8 @@ static void add_modules(combination_list *list) {
         add_combination(list, *size, i % 2 ? "gated" : "gqa", attention[i].text);
 }
 
-/* Adds mixes of components into G_k keys and G_v values, with fewer components than both numbers, one, or none. */
+/* Adds mixes of components into G_k keys and G_v values, with fewer components than both G_k and G_v, than one of them,
+   or than neither. */
 static void add_mixes(combination_list *list) {
   static const char *const mixes[] = {GROUPS(4, 2) ", " MIX("'k', 'v'", "1"),
                                       GROUPS(4, 2) ", " MIX("'k', 'v'", "2"),

@@ -29,7 +29,7 @@ static void add_sizes(combination_list *list) {
   for (int i = 0; i < count; i++) add_combination(list, sizes[i].text, "gqa", i % 3 ? "" : "'qk_norm': true");
 }
 
-/* Adds the other mechanisms as the attention of the other layers. */
+/* Adds every mechanism except gqa in the layer that is not linear. */
 static void add_mechanisms(combination_list *list) {
   static const char *const latents =
       "'kv_lora_rank': 8, 'qk_nope_head_dim': 3, 'qk_rope_head_dim': 2, 'v_head_dim': 4";

@@ -1,4 +1,4 @@
-/* Tests all ways of sharing matrices across layers, with every mechanism: projections by letter and by tensor name,
+/* Tests all ways of sharing matrices across layers, with several mechanisms: projections by letter and by tensor name,
  * dictionaries for several projections, ranks larger than a dimension, and from one atom to one per layer. */
 #include <stdio.h>
 
@@ -22,8 +22,8 @@ static const struct {
     {"'head_dim': 6", "talking", "", "'q', 'k', 'v', 'o'"},
 };
 
-/* Types of sharing, and keys other than "type" and "projections". The models have 3 layers, which are not a multiple of
-   2 atoms. */
+/* Types of sharing, and keys other than "type" and "projections". The models of `mechanisms` have 3 layers, and 3 is
+   not a multiple of 2 atoms. */
 static const struct {
   const char *type, *more;
 } sources[] = {

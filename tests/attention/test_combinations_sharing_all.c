@@ -1,4 +1,4 @@
-/* Tests every mechanism with all of its projections shared across layers, in every way. */
+/* Tests every mechanism in every way of sharing. All projections that every layer has are shared. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Tests docs/mechanisms: every mechanism has a page that agrees with its code, and the numbers of every page's example
- * are those that are counted. */
+/* Tests docs/mechanisms: every mechanism has a page that agrees with its code, and the numbers on every page are those
+ * that `crosshead info` counts for its example. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,7 +38,7 @@ static char *between(const char *text, const char *open, const char *close) {
   return end ? strndup(begin + strlen(open), (size_t)(end - begin - strlen(open))) : NULL;
 }
 
-/* Checks that every attention tensor of the example is on its page, or on the page of gqa or mla. */
+/* Checks that the page, or that of gqa or mla, names every attention tensor in layer 0 of the example. */
 static void check_tensors(const char *page, const char *text, const ch_params *params) {
   static const char prefix[] = "model.layers.0.self_attn.";
   char *gqa = read_page("gqa.md"), *mla = read_page("mla.md");
@@ -114,7 +114,8 @@ static void check_last_table(const char *page) {
   free(text);
 }
 
-/* Checks all pages of docs/mechanisms. Pages of modules must be in the list of README.md. */
+/* Checks all pages of docs/mechanisms except README.md and adding.md. README.md must have a link to each page of a
+   module. */
 static void every_page_is_found_and_its_example_is_what_info_counts(void **state) {
   (void)state;
   char *index = read_page("README.md"), link[300];

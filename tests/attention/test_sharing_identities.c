@@ -14,7 +14,7 @@ static const char *const projections[] = {"q_proj", "k_proj", "v_proj", "o_proj"
 #define SIZES "'num_hidden_layers': 3, 'num_key_value_heads': 2"
 #define NAMES "'projections': ['q', 'k', 'v', 'o']"
 
-/* Returns the elements of a projection's matrix. */
+/* Returns the number of elements in a projection's matrix. */
 static int64_t elements_of(const trial *dense, const char *projection) {
   return ch_param_count(&dense->s.params.rows[find(dense, in_layer(0, projection, "weight"))]);
 }
@@ -59,8 +59,8 @@ static void one_hot_combinations_of_an_atom_a_layer_are_the_dense_model(void **s
   close_trial(shared);
 }
 
-/* Checks a model against a dense one, whose layer l has atom[l]. The gradient of an atom is the sum over its
-   layers. */
+/* Checks a model with shared matrices against a dense one. Layer l of the dense model has atom atom[l]. The gradient of
+   an atom is the sum over its layers. */
 static void check_assignment(const char *sharing, int atoms, const int atom[LAYERS]) {
   trial *dense = open_trial(SIZES, "gqa", ""), *shared = open_trial(sharing, "gqa", "");
   for (int p = 0; p < 4; p++) {

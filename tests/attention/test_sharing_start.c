@@ -146,8 +146,9 @@ static void products_of_factors_start_as_large_as_the_matrices_they_replace(void
   }
 }
 
-/* The first factor starts like a dense matrix, and the second with 1 / sqrt(rank), so that the product does too. In
-   output projections, the second factor is also divided by the root of twice the layer's number. */
+/* The first factor starts like a dense matrix. The second has a deviation of 1 / sqrt(rank), so that the product also
+   starts like a dense matrix. In output projections, the second factor is also divided by the root of twice the layer's
+   number. */
 static void second_factors_start_with_what_makes_the_product_a_linear_weight(void **state) {
   (void)state;
   fresh f;

@@ -1,4 +1,4 @@
-/* Tests text helpers, random numbers and files. */
+/* Tests error messages, text helpers, random numbers, files and arenas. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

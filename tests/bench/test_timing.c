@@ -12,7 +12,8 @@
 
 enum { MOST = 50 };
 
-/* One letter for each call of the two timed functions: "p" or "q" before a repetition, "a" or "b" in it. */
+/* One letter for each call: "p" for `prepare` and "a" for `once` of the first work, "q" and "b" for those of the
+   second. */
 static char written[400];
 
 static void write_letter(char letter) {

@@ -104,7 +104,8 @@ typedef struct totals {
   int operations, spans, of_last_layer;
 } totals;
 
-/* Checks that operations follow each other without overlap, and end before the last span. Returns their totals. */
+/* Checks that operations follow each other without overlap, and end no later than the last span. Returns the totals of
+   all operations. */
 static totals check_order(json_t *events, int last_layer) {
   totals sum = {0};
   double span_begin = 0, span_end = 0, at = 0;

@@ -206,8 +206,8 @@ static const ch_option *find_option(const ch_command *one, const char *name) {
   return NULL;
 }
 
-/* Checks that commands that write files have --force, that those that compute have --threads, and that a name
-   has the same meaning everywhere. */
+/* Checks that the commands that write files, and no others, have --force, that those that compute, and no others, have
+   --threads, and that --seed is 1 by default. */
 static void common_options_are_everywhere(void **state) {
   (void)state;
   static const char *const outputs[] = {"out", "trace", "log-samples", NULL};

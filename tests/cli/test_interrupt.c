@@ -1,4 +1,5 @@
-/* Tests that signals set a flag while they are watched. */
+/* Tests signals that are watched: the first sets a flag, and a later one ends the program. Calls that cannot be
+ * cancelled are left if nothing is saved. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>

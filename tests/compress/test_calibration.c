@@ -1,4 +1,5 @@
-/* Tests calibration against sums computed from the text by hand: a block's inputs, window by window. */
+/* Tests calibration: the inputs of projections against plain sums over the text, drift, shares of attention, and the
+ * loss. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -113,7 +114,7 @@ static void the_share_of_attention_is_what_it_adds_among_what_goes_on(void **sta
   (void)state;
   const double base = 1.0 / 16;
   double plus = 1 / share_of_first(base), minus = 1 / share_of_first(-base);
-  double x = (plus + minus) / 2 - 1, b = (plus - minus) / 4; /* of base a */
+  double x = (plus + minus) / 2 - 1, b = (plus - minus) / 4; /* X / A and B / A at `base` */
   if (!(x > 0.01 && fabs(b) > 1e-4)) fail_msg("X is %g A and B %g A", x, b);
   for (double f = 0.5; f < 4; f *= 2) {
     double expected = f * f / (x + 2 * f * b + f * f), got = share_of_first(base * f);

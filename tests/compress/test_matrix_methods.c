@@ -32,8 +32,8 @@ static double *random_matrix(int64_t rows, int64_t columns, uint64_t stream) {
   return m;
 }
 
-/* Returns the squared singular values of M [rows, columns], the largest first, by one-sided Jacobi rotations
-   of its rows. */
+/* Computes the squared singular values of M [rows, columns], the largest first, by one-sided Jacobi rotations of its
+   rows. Overwrites M. */
 static void singular_squares(double *m, int64_t rows, int64_t columns, double *squares) {
   for (int sweep = 0; sweep < 60; sweep++)
     for (int64_t p = 0; p < rows; p++)
@@ -65,7 +65,8 @@ static void singular_squares(double *m, int64_t rows, int64_t columns, double *s
     }
 }
 
-/* Computes E[x x^T] = R R^T of a random lower R. To make it singular, some of R's last columns are zero. */
+/* Returns E[x x^T] = R R^T for a random lower triangular R, which is stored in r. Only the first `rank` columns of R
+   are not zero. */
 static float *autocorrelation(int64_t n, int64_t rank, double *r) {
   float *c = malloc((size_t)(n * n) * sizeof *c);
   double *random = random_matrix(n, n, 77);
@@ -373,7 +374,7 @@ static void calibration_lowers_the_error_of_outputs(void **state) {
   unload(model);
 }
 
-/* Layers are sums of two matrices, so two atoms represent them exactly. */
+/* The third q_proj is a combination of the other two, so two atoms represent all three of them exactly. */
 static void what_two_atoms_can_say_they_say(void **state) {
   (void)state;
   ch_model *model = random_model(GROUPED, GQA);

@@ -169,7 +169,7 @@ static void check_atoms(const ch_model *view) {
   assert_numbers("coefficients", got, numpy_coefficients, 2 * LAYERS);
 }
 
-/* Two atoms and their coefficients have 104 parameters, residuals of rank 1 by projection 56. */
+/* Two atoms and their coefficients have 104 parameters, and residuals of rank 1 in each layer have 56. */
 static void check_pca(const ch_calibration *calibration, const ch_model *model, const double *expected) {
   ch_model view;
   ch_compressed_model made;

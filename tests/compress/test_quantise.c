@@ -1,5 +1,5 @@
-/* Tests block-quantised models: for every mechanism, a quantised directory computes what the plain model with
- * the same values does. */
+/* Tests block-quantised models. With most mechanisms, a quantised directory computes what the plain model with the same
+ * values does. */
 #include "attention/registry.h"
 #include "compress/quantise.h"
 #include "io/model_files.h"

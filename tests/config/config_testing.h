@@ -15,8 +15,8 @@
 #include "config/config.h"
 #include "config_file/config_json.h"
 
-/* Returns `base` with the value at `path` ("attention.type") replaced by JSON text, or removed if it is NULL
-   (malloc'd). */
+/* Returns `base` with the value at `path` ("attention.type") replaced by the JSON text `value`, or removed if `value`
+   is NULL (malloc'd). */
 static inline char *changed(const char *base, const char *path, const char *value) {
   json_t *root = json_loads(base, 0, NULL), *object = root;
   assert_non_null(root);

@@ -79,7 +79,7 @@ static void qwen3_moe_configs_are_grouped_queries_with_experts(void **state) {
   ch_text_free(&text);
 }
 
-/* Tests which of six layers are dense, and that writing preserves it. */
+/* Tests which of six layers are dense, before and after writing. */
 static void qwen3_moe_layers_may_be_dense(void **state) {
   (void)state;
   static const struct {

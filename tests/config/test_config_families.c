@@ -75,7 +75,8 @@ static void rope_is_read_from_old_and_new_keys(void **state) {
   assert_int_equal(c.rope_scaling.type, CH_ROPE_DEFAULT);
 }
 
-/* Layers with windows have a rotary base of their own, so nothing reads the base of full attention. */
+/* Layers with windows have a rotary base of their own. If all layers have windows, nothing reads the base of full
+   attention. */
 static void a_base_that_no_layer_reads_may_be_null(void **state) {
   (void)state;
   ch_config c;

@@ -313,7 +313,7 @@ static void made_configs_are_checked_too(void **state) {
   EXPECT_INVALID(memset(bad.sharing.projections[1], 'q', sizeof bad.sharing.projections[1]), "projections");
 }
 
-/* Hugging Face families have no such key, so it is ignored like other unknown keys. */
+/* Hugging Face families have no key `sharing`, so it is ignored like other unknown keys. */
 static void other_families_do_not_share(void **state) {
   (void)state;
   ch_config config;

@@ -53,7 +53,7 @@ static const char *field(const json_t *item, const char *key) {
   return text;
 }
 
-/* --- RULER's own -------------------------------------------------------------------------------------------- */
+/* --- items of RULER's own scripts --------------------------------------------------------------------------- */
 
 static void compare(const json_t *expected) {
   const char *task = field(expected, "task"), *text = NULL;
@@ -97,7 +97,7 @@ static void items_are_those_of_ruler_s_scripts(void **state) {
   ch_file_bytes_close(&bytes);
 }
 
-/* --- what an item must have --------------------------------------------------------------------------------- */
+/* --- properties of items ------------------------------------------------------------------------------------ */
 
 static int occurrences(const char *text, const char *part) {
   int count = 0;
@@ -223,7 +223,7 @@ static void a_seed_gives_the_same_items_and_another_seed_others(void **state) {
   json_decref(c);
 }
 
-/* --- what is wrong ------------------------------------------------------------------------------------------ */
+/* --- refusals ----------------------------------------------------------------------------------------------- */
 
 static void refuse(const char *name, const char *text, const char *lengths, const char *why) {
   ch_error error = {0};
@@ -231,7 +231,7 @@ static void refuse(const char *name, const char *text, const char *lengths, cons
   if (!strstr(error.message, why)) fail_msg("%s %s: %s", name, lengths, error.message);
 }
 
-/* Checks that the number in the message is the smallest that works. */
+/* Checks that the number in the message works, or a number that is larger by less than 40. */
 static void the_least_length_is_said(void **state) {
   (void)state;
   static const char *const names[] = {

@@ -1,5 +1,4 @@
-/* Tests scores of continuations whose beginnings are in the cache against all logits of a plain pass, however
- * much they share. */
+/* Tests scores of continuations against all logits of a plain pass. The cache holds common beginnings of any length. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -102,7 +102,7 @@ static void nested_statements_are_refused(void **state) {
   ") %}{% set n.x=n.x~n.x %}{% endfor %}{% set x=n.x %}"
 #define BYTES "more than 256 MiB of strings and lists"
 
-/* These cases are thirty times as slow under the sanitizers, which run only the first two of each list. */
+/* The cases of refuse_all are thirty times as slow under the sanitizers, which run only the first two of each list. */
 enum { MOST_CASES = SANITIZED ? 2 : 1000 };
 
 static void refuse_all(const char *const cases[][2], size_t count) {
@@ -159,7 +159,7 @@ static void work_that_real_prompts_need_goes_through(void **state) {
                "| join(' ') }}.");
   assert_fills("{% set n=namespace(x=q) %}{% for i in range(60) %}{% set n.x=[n.x] %}{% endfor %}.");
   assert_fills("{% for i in range(100) %}{% set y=t|regex_replace('a' ~ i, '') %}{% endfor %}.");
-  /* Half of the text fits at each sixteenth place: searched by comparing, this would last for hours. */
+  /* At every sixteenth place, half of the text matches. A search by plain comparison would take hours. */
   assert_fills(DOUBLED(20) "{{ x.rfind(x[:8388608] ~ 'g') }}");
 }
 

@@ -74,6 +74,7 @@ static void templates_give_what_jinja_gives(void **state) {
       {"{{ deep.a.values() }}", "[5]"},
       {"{{ \"[{'q': 'it\\\\'s', 'o': [1, -2.5, True, None,]}]\" | literal }}",
        "[{\"q\": \"it's\", \"o\": [1, -2.5, true, null]}]"},
+      {"{{ '[(1), (2,), (3, 4), ()]' | literal }}", "[1, [2], [3, 4], []]"},
       {"{{ 'a\\nb' }}", "\"a\\nb\""},
       {"{ {n} }", "\"{ {n} }\""},
   };

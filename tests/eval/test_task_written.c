@@ -216,7 +216,7 @@ static void recall_is_the_share_of_answers_that_are_there(void **state) {
   ch_template_scope_free(&scope);
 }
 
-/* --- what is wrong ------------------------------------------------------------------------------------------ */
+/* --- refusals and limits ------------------------------------------------------------------------------------ */
 
 static const char rest[] =
     "\"task\": \"t\", \"output_type\": \"generate_until\", \"forms\": [{\"fields\": [\"q\"], "

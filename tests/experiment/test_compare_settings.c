@@ -1,4 +1,4 @@
-/* Tests the settings of a comparison: those that must not change, config files, invalid input. */
+/* Tests the settings of a comparison: settings that must not change, config files, invalid input. */
 #include "comparing.h"
 
 static void other_options_in_the_same_directory_are_refused_by_name(void **state) {
@@ -76,7 +76,7 @@ static void settings_that_came_later_had_their_defaults(void **state) {
   if (compare(&options, &same, &comparison, &error) != CH_OK) fail_msg("%s", error.message);
   assert_int_equal(same.steps, 0);
   ch_arena_free(&comparison.arena);
-  /* The continued comparison has added them to the file. */
+  /* The continued comparison has added the missing settings to the file. */
   json_decref(kept);
   kept = json_load_file(path, 0, NULL);
   assert_string_equal(json_string_value(json_object_get(kept, "--dtype")), "f32");

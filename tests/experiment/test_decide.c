@@ -215,7 +215,7 @@ static void planted_differences_are_found(void **state) {
   assert_in_range(told, DRAWS * 9 / 10, DRAWS);
 }
 
-/* Decides after every seed until the two differ beyond the noise. */
+/* Decides after every seed, and counts the comparisons in which two equal models ever differ beyond the noise. */
 static void looking_after_every_seed_misleads_in_one_of_twenty_comparisons(void **state) {
   (void)state;
   static made m;

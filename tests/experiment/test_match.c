@@ -14,7 +14,7 @@
 #include "experiment/lineup/comparison_plan.h"
 #include "experiment/lineup/presets.h"
 
-/* Returns the parameters of a grouped-query transformer with tied embeddings, counted without the library. */
+/* Returns the number of parameters of a grouped-query transformer, counted without the library. */
 static int64_t by_hand(const ch_config *c) {
   int64_t d = c->hidden_size, heads = c->num_attention_heads * c->head_dim,
           keys = c->num_key_value_heads * c->head_dim;

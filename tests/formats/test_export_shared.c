@@ -13,7 +13,8 @@ enum { LENGTH = 9, VOCABULARY = 31 };
 
 static const struct {
   const char *sharing;
-  const char *gone, *there; /* parts of names that no exported tensor has, and that one must have; or NULL */
+  /* part of a name that no exported tensor may have, or NULL; part of a name that one must have */
+  const char *gone, *there;
 } cases[] = {
     {"{\"type\": \"masa\", " QKVO ", \"atoms\": 2}", NULL, "layers.2.self_attn.q_proj.coefficients"},
     {"{\"type\": \"masa\", " QKVO ", \"atoms\": 2, \"coefficients\": \"mlp\", \"common_dictionary\": true}",

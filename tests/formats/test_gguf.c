@@ -243,8 +243,8 @@ static void put_rows(made *m, const ch_tensor *tensor, bool turned) {
     }
 }
 
-/* Writes the matrices of experts as one tensor [E, out, in], the first expert first. Returns false if the tensor does
-   not belong to an expert. */
+/* If the tensor belongs to expert 0, writes the matrices of all experts as one tensor [E, out, in]. Writes nothing for
+   other experts. Returns false if the tensor does not belong to an expert. */
 static bool put_expert(made *m, int index) {
   int layer, expert, experts = (int)m->model->config.moe.experts;
   char what[8], name[96];
@@ -391,7 +391,8 @@ static void a_latents_expansion_may_come_in_two_parts(void **state) {
   scratch_end(directory);
 }
 
-/* GGUF has one number of YaRN for mscale and mscale_all_dim. With both set to it, the model is the same. */
+/* GGUF has one number of YaRN for mscale and mscale_all_dim. With mscale and mscale_all_dim set to that number, the
+   model is the same. */
 static void deepseek_v3_comes_with_the_correction_of_its_choice(void **state) {
   (void)state;
   char directory[64], model[96];

@@ -40,8 +40,8 @@ static void compare_files(const char *a, const char *b) {
   if (system(command)) fail_msg("%s and %s differ", a, b);
 }
 
-/* Writes a model of random matrices of type `dtype`. Rows are whole blocks in every type, except those of the
-   FFN's down projection. */
+/* Writes a model of random matrices of type `dtype`. Rows are whole blocks in every type, but rows of the FFN's down
+   projection are not whole superblocks. */
 static void make_model(const char *directory, const char *family, ch_dtype dtype, bool keep_embedding) {
   char path[160], json[700];
   ch_model *model;

@@ -215,7 +215,7 @@ static void rows_without_a_token_get_names(void **state) {
   check_vocabulary(TEST_DATA "/text/bytelevel.json", 2048);
 }
 
-/* --- what is refused ---------------------------------------------------------------------------------------- */
+/* --- refusals ----------------------------------------------------------------------------------------------- */
 
 static void models_without_an_architecture_are_refused(void **state) {
   (void)state;

@@ -1,5 +1,5 @@
-/* Fuzz target: configurations. An accepted one must be valid, have a parameter table, and be equal after writing and
- * reading. */
+/* Fuzz target: configurations. An accepted configuration must be valid, have a parameter table, and be equal after
+ * writing and reading. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

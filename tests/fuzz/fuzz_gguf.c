@@ -1,5 +1,5 @@
-/* Fuzz target: GGUF. In an accepted file, tensors must be inside the file without overlap, and values,
- * vocabulary and tensors must be readable. */
+/* Fuzz target: GGUF. In an accepted file, every tensor must be inside the file, all tensors together must not exceed
+ * it, and values, vocabulary and tensors must be readable. */
 #include <stdint.h>
 #include <stdlib.h>
 

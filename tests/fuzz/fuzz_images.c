@@ -1,4 +1,5 @@
-/* Fuzz target: image files, compressed or not. All labels and pixels of an accepted file must be inside its bytes. */
+/* Fuzz target: image files and files of labels, compressed or not. All labels and pixels of an accepted file must be
+ * inside its bytes. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -6,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Reads the input as an image file, and again as the file of its labels. */
+/* Reads the input as an image file. */
 static void read_file(const ch_file_bytes *bytes) {
   ch_image_file file;
   ch_error error = {0};

@@ -1,6 +1,7 @@
 /* Fuzz target: models of other programs. The first byte is the format of the rest: 'l' for a checkpoint of llama2.c,
  * 'g' for GGUF, 'c' for the config.json and 'w' for the model.safetensors of a directory in Hugging Face's format,
- * whose other file is fixed. Every tensor of an accepted model must be readable. */
+ * whose other file is fixed. The last row of every tensor of an accepted model must be readable, or reading it must
+ * fail with a message. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Fuzz target: safetensors. Tensors of an accepted file must be inside the file, without overlap, and readable to the
- * last byte. */
+/* Fuzz target: safetensors. Every tensor of an accepted file must be inside the file and be found by its name, and all
+ * tensors together must not exceed the file. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

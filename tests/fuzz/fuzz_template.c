@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static const char item_text[] =
     "{\"t\": \" a caf\\u00e9 \", \"q\": 1, \"list\": [\"x\", \"y\"], \"deep\": {\"a\": {\"b\": [5]}}}";
 
-/* Fills a template twice. The texts must be equal, and errors must have a one-line message. */
+/* Fills a template twice. Both must succeed, or both must fail with a one-line message. */
 static void fill(const ch_template *template, json_t *item) {
   ch_template_scope scope = {.fields = item};
   json_t *values[2];

@@ -1,5 +1,5 @@
-/* Fuzz target: tokenizers and token files. The first byte is the format of the rest: 'j' for a tokenizer.json, 'b' for
- * a tokenizer.bin, 't' for a token file. An accepted file must work. */
+/* Fuzz target: tokenizers and token files. The first byte is the format of the rest: 'b' for a tokenizer.bin, 't' for a
+ * token file, and any other byte for a tokenizer.json. An accepted file must work. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>

@@ -19,7 +19,7 @@ enum { X, LOGITS, BIAS, MATRICES, LEAVES = MATRICES + 3 * EXPERTS };
 /* A graph of one mixture of experts, and the inputs and outputs of its runs. */
 typedef struct mixture {
   double x[ROWS * WIDTH], logits[ROWS * EXPERTS], bias[EXPERTS], matrix[3 * EXPERTS][HIDDEN * WIDTH];
-  double gradient_of[LEAVES][ROWS * WIDTH]; /* gradient of each leaf; ROWS * WIDTH is the largest */
+  double gradient_of[LEAVES][ROWS * WIDTH]; /* gradient of each leaf; the largest has ROWS * WIDTH elements */
   void *gradients[LEAVES];
   ch_tensor params[LEAVES];
   ch_plan *plan;
@@ -280,7 +280,8 @@ static void an_expert_that_nobody_chose_has_a_gradient_of_zero(void **state) {
   release(&m);
 }
 
-/* Decoding relies on this, because the matrices may be in a file whose pages are slow to load. */
+/* Matrices that are not needed must not be read in decoding, because they may be in a file whose pages are slow to
+   load. */
 static void an_expert_that_nobody_chose_is_not_read(void **state) {
   (void)state;
   static mixture m;

@@ -46,7 +46,7 @@ static ch_node *build_attend_documents(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, attend(g, p, true, NULL, true));
 }
 
-/* Uses windows: with sink logits, and with sinks in documents. */
+/* Uses a window twice: with sink logits, and with one sink token per document. */
 static ch_node *build_attend_window(ch_graph *g, ch_node *const *p) {
   ch_attend_spec spec = {
       .heads = 4, .kv_heads = 2, .key_dim = 3, .value_dim = 5, .scale = 0.6, .causal = true, .window = 2};
@@ -57,7 +57,7 @@ static ch_node *build_attend_window(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, ch_op_add(g, alone, ch_op_gelu(g, inside)));
 }
 
-/* Uses soft caps near the scores, with ALiBi added after them. */
+/* Uses a soft cap about as large as the scores, and adds ALiBi to the capped scores. */
 static ch_node *build_attend_capped(ch_graph *g, ch_node *const *p) {
   static const double slopes[] = {0.5, 0.25, 0.125, 0.0625};
   ch_attend_spec spec = {.heads = 4,
@@ -155,7 +155,7 @@ static ch_node *build_exclude(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, ch_op_exclude(g, ch_op_gelu(g, p[0]), p[1], 4));
 }
 
-/* Uses one node as the values and, multiplied, as the contexts, and adds it to the result. */
+/* Uses one node x as the values. The contexts are x times p[1], and x is added to the result. */
 static ch_node *build_exclude_itself(ch_graph *g, ch_node *const *p) {
   ch_node *x = ch_op_gelu(g, p[0]);
   return ch_op_add(g, ch_op_exclude(g, ch_op_mul(g, x, p[1]), x, 2), x);
@@ -211,7 +211,8 @@ static ch_node *build_head_mix(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, ch_op_head_mix(g, p[0], p[1]));
 }
 
-/* Joins one part of each head of p[0], one from p[1] that all heads share, and one from elsewhere in p[0]. */
+/* Joins three parts per head: two different parts of a head of p[0], with a part of p[1] between them. All heads
+   share p[1]. */
 static ch_node *build_join_heads(ch_graph *g, ch_node *const *p) {
   ch_node *in[] = {p[0], p[1], p[0]};
   const ch_head_slice slices[] = {{4, 1, 2}, {0, 1, 3}, {4, 3, 1}};

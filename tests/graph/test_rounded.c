@@ -14,7 +14,8 @@
 #include "graph/plan.h"
 #include "team_testing.h"
 
-/* ROWS is enough for large products. The logits of VOCABULARY are computed in two chunks and a remainder. */
+/* ROWS rows are enough for the kernels of large products. The logits of VOCABULARY words are computed in two chunks
+   of 256 rows and a remainder. */
 enum { ROWS = 600, WIDTH = 21, HIDDEN = 34, VOCABULARY = 70001, LEAVES = 6, SHORT_ROWS = 45 };
 enum { EMBEDDED, NORM, GATE, UP, DOWN, BIAS };
 
@@ -64,7 +65,7 @@ static void fill(lab *l, bool exact) {
   for (int i = 0; i < ROWS; i++) l->targets[i] = i % 7 == 3 ? -1 : (int32_t)((i * 7919) % VOCABULARY);
 }
 
-/* Runs one or two micro-batches of a step. */
+/* Runs a step of one micro-batch, or of two with `accumulation`. */
 static void run(lab *l, ch_dtype compute, bool recompute, bool accumulation) {
   ch_graph *graph = ch_graph_create(l->kernels->dtype, 1, l->rows);
   graph->compute = compute;

@@ -14,7 +14,7 @@
 enum { MOST_ROWS = 40, IN = 5, OUT = 6, PARAMS = 6, MOST_SEEN = 32 };
 enum { X, FIRST, SECOND, THIRD, LATE, BIAS };
 
-/* Returns small integers, which every type holds exactly and whose sums do not depend on the order. */
+/* Returns a small integer. Every type holds it exactly, and sums do not depend on the order. */
 static float number(int param, int64_t i) {
   return (float)((i * 7 + param * 3) % 5 - 2);
 }
@@ -64,7 +64,8 @@ static void add_param(lab *l, int param, ch_dtype dtype, int rank, int64_t rows,
   kernels->convert_to(all_threads(), count, values, dtype, l->params[param].data);
 }
 
-/* Builds three products of x, and between them a product with a computed matrix and one with another left factor. */
+/* Builds three products of x with parameters. Before the third are a product of x with a computed matrix and a
+   product of p[X]. */
 static ch_graph *build(lab *l) {
   ch_graph *graph = ch_graph_create(CH_F32, 1, l->rows);
   ch_node *p[PARAMS];
@@ -140,7 +141,7 @@ static void forget(lab *l) {
   for (int i = 0; i < PARAMS; i++) free(l->params[i].data);
 }
 
-/* Tests one, few and many rows, and a second matrix of another type. */
+/* Tests one, few and many rows. The second matrix has each of three types. */
 static void values_are_those_of_products_one_by_one(void **state) {
   (void)state;
   static const int64_t rows[] = {1, 3, 16, MOST_ROWS};
@@ -160,13 +161,13 @@ static void products_of_one_value_with_parameters_run_one_after_the_other(void *
   int first = place_of(&l.seen, l.first);
   assert_int_equal(place_of(&l.seen, l.second), first + 1);
   assert_int_equal(place_of(&l.seen, l.third), first + 2);
-  assert_true(place_of(&l.seen, l.made) > first + 2);  /* its matrix is computed later */
-  assert_true(place_of(&l.seen, l.other) > first + 2); /* its left factor is another node */
+  assert_true(place_of(&l.seen, l.made) > first + 2);  /* the matrix of `made` is computed later */
+  assert_true(place_of(&l.seen, l.other) > first + 2); /* the left factor of `other` is another node */
   assert_int_equal(place_of(&l.seen, l.root), l.seen.count - 1);
   forget(&l);
 }
 
-/* A profile has a line for each product. Its time is a share of the step's time. */
+/* A profile has an event for each product. The products of one step have equal times. */
 static void a_profile_counts_each_product(void **state) {
   (void)state;
   ch_profile profile = {.keep_events = true};

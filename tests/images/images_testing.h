@@ -54,8 +54,8 @@ static inline void remove_directory(void) {
   assert_int_equal(system(command), 0);
 }
 
-/* Returns `count` CIFAR records. Image i has the pixels i + channel and the label i % 10. If `labels` is 2, it has the
-   coarse label i % 20 and the label i % 100. */
+/* Returns `count` CIFAR records. Image i has the pixels i + channel and the label i % 10. If `labels` is 2, image i
+   has the coarse label i % 20 and the label i % 100. */
 static inline unsigned char *make_cifar(int count, int labels) {
   size_t record = (size_t)labels + 3072;
   unsigned char *data = malloc((size_t)count * record);
@@ -73,7 +73,8 @@ static inline void put_big_endian(unsigned char *at, uint32_t value) {
   for (int i = 0; i < 4; i++) at[i] = (unsigned char)(value >> (24 - 8 * i));
 }
 
-/* Returns an IDX file of images of size x size, in which all pixels are the image's index. *bytes receives its size. */
+/* Returns an IDX file of images of size x size, in which all pixels are the image's index. *bytes receives the size
+   of the file. */
 static inline unsigned char *make_idx_images(int count, int size, size_t *bytes) {
   *bytes = 16 + (size_t)(count * size * size);
   unsigned char *data = malloc(*bytes);

@@ -1,4 +1,4 @@
-/* Tests single image files: CIFAR and IDX files are read, and all others are refused. */
+/* Tests single image files: CIFAR and IDX files are read, gzip files are unpacked, and broken files are refused. */
 #include "images_testing.h"
 
 static void cifar_records_are_read(void **state) {

@@ -26,7 +26,7 @@ static void directories_train_on_some_files_and_validate_on_others(void **state)
   ch_image_set_close(set);
 }
 
-/* Tests splits of one file, whose image i has the pixel i % 256. */
+/* Tests splits of one file. The first pixel of image i is i. */
 static void one_file_is_divided_evenly_and_completely(void **state) {
   (void)state;
   new_directory();
@@ -139,7 +139,7 @@ static void what_makes_no_set_is_refused(void **state) {
   assert_refused(ch_image_set_fit(set, 3, 32, 4, &failure),
                  "image 4 has label 4, but the model's \"num_classes\" is 4");
   must(ch_image_set_fit(set, 3, 32, 5, &failure));
-  must(ch_image_set_fit(set, 3, 64, 5, &failure)); /* each pixel twice in both directions */
+  must(ch_image_set_fit(set, 3, 64, 5, &failure)); /* every pixel is repeated twice in each direction */
   assert_refused(ch_image_set_fit(set, 3, 48, 5, &failure), "a multiple of the images' side");
   ch_image_set_close(set);
   size_t size;

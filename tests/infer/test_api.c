@@ -13,7 +13,7 @@
 
 #define MODEL TEST_DATA "/TinyStories-656K"
 
-/* The greedy continuation of the first ten ids by transformers 5.12. */
+/* The first ten ids of `greedy` are the prompt. The others are its greedy continuation by transformers 5.12. */
 static const char prompt[] = "Once upon a time, there was a little girl named Lily.";
 enum { PROMPT_TOKENS = 10 };
 static const int32_t greedy[] = {1,   80,   147,  201, 282,  215,  286, 598,  629,  10,  208, 183,

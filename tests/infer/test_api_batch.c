@@ -21,7 +21,8 @@ static ch_error error;
 typedef struct page {
   char text[ROOM];
   size_t size;
-  int calls, stop_after; /* calls so far, and the call that stops the text (0 = none) */
+  /* calls of the sink so far; stop_after: number of the call that stops the text (0 = none) */
+  int calls, stop_after;
 } page;
 
 static bool collect(const char *text, size_t size, void *user) {

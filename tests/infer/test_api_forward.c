@@ -84,8 +84,8 @@ static const ch_gradient *find(const ch_forward_result *result, const char *name
   return NULL;
 }
 
-/* The gradient of the logits sums to 0 over the vocabulary, hence that of the LM head too. In that of the
-   embedding, rows of absent tokens are zero. */
+/* Over the vocabulary, the gradient of the logits sums to 0, and so does the gradient of the LM head. In the
+   gradient of the embedding, rows of absent tokens are zero. */
 static void gradients_are_those_of_the_loss(void **state) {
   (void)state;
   ch_forward_request request = whole;

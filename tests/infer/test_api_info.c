@@ -38,8 +38,8 @@ static void assert_holds(char *text, const char *part) {
   if (!strstr(text, part)) fail_msg("no \"%s\" in\n%s", part, text);
 }
 
-/* llama_gqa has 2 layers with 2 key-value heads of 8: 2 * 2 * 2 * 8 elements, of two bytes in BF16, of four in F32. In
-   Q8_0 the 16 elements of a layer's values are one block of 32 with a scale of two bytes. */
+/* llama_gqa has 2 layers with 2 key-value heads of 8: 2 * 2 * 2 * 8 elements per token. An element has two bytes in
+   BF16 and four in F32. In Q8_0 the 16 elements of a layer's values are one block of 32 with a two-byte scale. */
 static void the_cache_is_counted_in_the_types_asked_for(void **state) {
   (void)state;
   ch_info *info = opened(LLAMA);

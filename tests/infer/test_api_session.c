@@ -99,7 +99,7 @@ static void sequences_of_different_lengths_go_on_as_they_would_alone(void **stat
   must(ch_session_step(many, B, next, &logits, &error));
   for (int b = 0; b < B; b++) assert_memory_equal(logits + b * V, expected[b], sizeof expected[b]);
 
-  /* Fed together, each continues from its own end. */
+  /* Fed together, each sequence continues from its own end. */
   int32_t rows[B * 4];
   for (int b = 0; b < B; b++)
     for (int t = 0; t < 4; t++) rows[b * 4 + t] = text[lengths[b] + 1 + (size_t)t];
@@ -170,7 +170,8 @@ static void a_copied_prefix_is_as_good_as_a_computed_one(void **state) {
   must(ch_session_feed(alone, &text[15], 1, &logits, &error));
   memcpy(expected, logits, sizeof expected);
   must(ch_session_feed_one(session, 2, text, 9, &logits, &error));
-  must(ch_session_feed_one(session, 0, text + 10, 12, &logits, &error)); /* the copy will replace it */
+  /* ch_session_copy replaces the tokens of sequence 0. */
+  must(ch_session_feed_one(session, 0, text + 10, 12, &logits, &error));
   must(ch_session_copy(session, 2, 0, 6, &error));
   assert_int_equal(ch_session_sequence_length(session, 0), 6);
   assert_int_equal(ch_session_sequence_length(session, 2), 9);
@@ -283,8 +284,7 @@ static bool refuse(int64_t done, int64_t total, void *user) {
   return false;
 }
 
-/* With this many sequences, even the first pass is much longer than the library's interval between progress
-   callbacks. */
+/* With 96 sequences, even the first pass is much longer than the library's interval between progress callbacks. */
 static void a_pass_that_takes_long_is_cancelled_within(void **state) {
   (void)state;
   enum { MANY = 96, LENGTH = 511 };
@@ -336,7 +336,7 @@ static void end_tokens_are_those_of_the_model_until_they_are_set(void **state) {
   assert_int_equal(ch_session_end_tokens(session, &own), count);
   assert_memory_equal(own, of_model, count * sizeof *own);
 
-  /* The ninth token of the text becomes an end token. */
+  /* The ninth token of the greedy text becomes an end token. */
   static const int32_t greedy[] = {208, 183, 209, 210, 2, 990, 1726, 1061, 178};
   ch_sampler sampler;
   ch_sampler_defaults(&sampler, 0);

@@ -67,7 +67,7 @@ static void a_text_becomes_the_ids_of_the_reference(void **state) {
   ch_tokenizer_free(NULL);
 }
 
-/* This tokenizer adds a space before the beginning of a text and none before a continuation. */
+/* The model's tokenizer adds a space before the beginning of a text and none before a continuation. */
 static void where_a_text_stands_decides_what_is_put_around_it(void **state) {
   (void)state;
   ch_tokenizer *tokenizer = opened(MODEL);

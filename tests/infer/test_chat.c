@@ -1,5 +1,5 @@
-/* Tests chats, texts that arrive in pieces, and texts in which only some parts may contain special tokens,
- * with a tokenizer of bytes. */
+/* Tests chats, texts that arrive in pieces, and texts in which only some parts may contain special tokens, with a
+ * byte-level tokenizer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +34,8 @@ static int close_all(void **state) {
 
 /* --- pieces ------------------------------------------------------------------------------------------------------ */
 
-/* Feeds the tokens of `text` one by one. `got` has the released text, with '|' after every token's part. */
+/* Feeds the tokens of `text` one by one. `got` receives the released text, with '|' after every token's part.
+   Returns the index of the completed stop string, or -1. */
 static int32_t stream_of(const char *text, const char *const *stops, int32_t count, char got[256]) {
   ch_text_stream *stream;
   ch_ids ids = {0};
@@ -71,7 +72,7 @@ static void bytes_that_are_no_character_are_released_at_the_end(void **state) {
   ch_text_stream *stream;
   const char *piece;
   size_t size;
-  /* The letter of the vocabulary that stands for the byte 0xc3. */
+  /* `half` is the token of the byte 0xc3, the first byte of a character of two bytes. */
   int32_t stop, half = ch_tokenizer_find(tokenizer, "\xc3\x83", 2);
   assert_true(half >= 0);
   assert_int_equal(ch_text_stream_new(tokenizer, NULL, 0, 0, &stream, NULL), CH_OK);
@@ -180,7 +181,7 @@ static void messages_become_a_prompt(void **state) {
   size_t ends = 0;
   assert_int_equal(ch_chat_encode(chat, &request, &ids, NULL), CH_OK);
   for (size_t i = 0; i < ids.size; i++) ends += ids.data[i] == 0;
-  assert_int_equal(ends, 2); /* those of the template; the message's is plain text */
+  assert_int_equal(ends, 2); /* two from the template; the one in the message is plain text */
   ch_ids_free(&ids);
   ch_chat_free(chat);
 }

@@ -193,7 +193,7 @@ static void streamed_text_is_valid_and_complete(void **state) {
   assert_int_equal(write_from(&d, prompt, count, 300, NULL), CH_OK);
   assert_false(d.broken);
   assert_int_equal(d.count, 300);
-  /* The expected text is that of prompt and ids without that of the prompt, with broken bytes replaced. */
+  /* The expected text is the text of prompt and ids without the text of the prompt. Broken bytes are replaced. */
   ch_text whole = {0}, start = {0}, valid = {0};
   int32_t all[2 * MOST];
   memcpy(all, prompt, (size_t)count * sizeof *all);

@@ -1,5 +1,5 @@
-/* Tests texts in a batch: with every mechanism, each equals, bit for bit, the text that is generated alone. Also tests
- * shared prompts, ends, stops and errors. */
+/* Tests texts in a batch: with many mechanisms, each text equals, bit for bit, the text that is generated alone.
+ * Also tests shared prompts, ends, stops and errors. */
 #include "small_models.h"
 
 #include "count_allocations.h"
@@ -70,8 +70,7 @@ static ch_session *session_of(const ch_model *model, int64_t sequences, ch_dtype
   return session_with(model, sequences, MOST, cache, compute);
 }
 
-/* Creates texts of different lengths, seeds and settings. Some end with an end token, and one fills the
-   context. */
+/* Creates texts of different lengths, seeds and settings. Some have an end token, and one fills the context. */
 static void make_texts(int32_t prompts[TEXTS][MOST], written to[TEXTS], ch_generation_text texts[TEXTS]) {
   static const int32_t end = 3;
   ch_random random;
@@ -185,7 +184,7 @@ static bool are_alike(const float *a, const float *b, bool rounded) {
 }
 
 /* The sequences are long enough for threads to share a single one. The division of work on talking heads and on
-   tokens of one id depends on the rest of the batch, so those are equal only within rounding. */
+   tokens of one id depends on the rest of the batch, so their logits are equal only within rounding. */
 static void long_sequences_in_step_are_what_they_are_alone(void **state) {
   (void)state;
   enum { COUNT = 4, LONGEST = 620 };
@@ -237,7 +236,8 @@ static void long_sequences_in_step_are_what_they_are_alone(void **state) {
 
 /* --- memory ------------------------------------------------------------------------------------------------- */
 
-/* Counts the allocations of all texts together. Each has `most` tokens or a few more. */
+/* Returns the number of allocations of all texts together. Each text has `most` tokens or a few more. Adds their
+   number to *tokens. */
 static long allocations_of(ch_session *session, const ch_tokenizer *tokenizer, int64_t most,
                            int64_t *tokens) {
   static int32_t prompts[TEXTS][MOST];

@@ -1,5 +1,5 @@
-/* Tests generations as a server would use them, with crosshead/crosshead.h only. Each text is the same, bit
- * for bit, with any other requests. */
+/* Tests generations as a server would use them, with crosshead/crosshead.h only. Each text is bit-identical,
+ * whatever other requests are processed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

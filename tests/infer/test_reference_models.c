@@ -1,5 +1,5 @@
-/* Tests the logits of small models against an independent implementation (Hugging Face transformers): whole
- * passes in F32 and double, and through the cache at several splits. */
+/* Tests the logits of small models against an independent implementation (Hugging Face transformers): whole passes
+ * in F32 and double, and through the cache at several splits. Also tests gradients of some models. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

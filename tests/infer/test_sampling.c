@@ -27,7 +27,7 @@ static int by_rank(const void *pa, const void *pb) {
 #define SETTINGS(t, k, p)                                                                                    \
   { .temperature = (t), .top_k = (k), .top_p = (p) }
 
-/* Returns the settings with a random state of that seed. */
+/* Returns the settings with the random state of `seed`. */
 static ch_sampler seeded(const ch_sampler *settings, uint64_t seed) {
   ch_sampler sampler;
   ch_sampler_defaults(&sampler, seed);
@@ -122,7 +122,7 @@ static void tokens_are_drawn_with_their_probabilities(void **state) {
   }
 }
 
-/* Returns the number of different tokens in many draws. */
+/* Returns the number of different tokens in `draws` draws, and marks them in `seen`. */
 static int distinct_tokens(const ch_sampler *sampling, const float *logits, int n, int draws, bool *seen) {
   void *scratch = malloc(ch_sampling_scratch(n));
   ch_sampler sampler = seeded(sampling, 3);

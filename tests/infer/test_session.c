@@ -1,5 +1,5 @@
-/* Tests sessions: cached equals uncached for every division of the tokens, batches, rewinding, a full context,
- * no allocation. */
+/* Tests sessions: cached equals uncached for random divisions of the tokens, batches, rewinding, a full context, no
+ * allocation. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Tests sessions that move between threads with different OpenMP settings. Each uses the number of threads for
- * which it was planned. */
+/* Tests sessions that move between threads with different OpenMP settings. Each session uses the number of threads
+ * for which it was planned. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,7 +49,8 @@ static ch_session *create(int32_t threads) {
   return session;
 }
 
-/* A job feeds a prompt at once, then tokens one by one. Each call has another OpenMP number of threads. */
+/* A job feeds a prompt at once, then tokens one by one. Each call runs under the next OpenMP number of threads of
+   `settings`. */
 typedef struct job {
   ch_session *session;
   const int *settings; /* OpenMP numbers of threads, repeated in this order; 0 ends the list */

@@ -58,7 +58,7 @@ static void compare_logits(const reference *r, const ch_forward_result *result) 
   if (!(worst <= 2e-5 * largest)) fail_msg("logits differ by %.2g of the largest", worst / largest);
 }
 
-/* Checks that both models have the same gradients, and no others. */
+/* Checks that the model has the gradients of the reference, and no others. */
 static void compare_gradients(const reference *r, const ch_model *model, const ch_forward_result *result) {
   assert_int_equal(r->gradients.count, model->params.count);
   for (int64_t g = 0; g < r->gradients.count; g++) {

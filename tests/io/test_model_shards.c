@@ -70,7 +70,7 @@ static void broken_indices_are_refused(void **state) {
   }
   put_file("model.safetensors.index.json", "{\"weight_map\": {}}", 18);
   assert_refused(&m, CH_WEIGHTS_MAPPED, CH_ERROR_FORMAT, "names 0 shards");
-  put_shards(&m, NULL, NULL); /* a tensor in both shards */
+  put_shards(&m, NULL, NULL); /* the tensors of a.safetensors are in both shards */
   ch_stored_tensor *stored = stored_tensors(&m, 0);
   put_tensors("b.safetensors", stored, m.params.count);
   assert_refused(&m, CH_WEIGHTS_MAPPED, CH_ERROR_FORMAT, "is in two shards");
@@ -98,8 +98,8 @@ static void a_directory_without_a_model_says_what_is_missing(void **state) {
   free_model(&m);
 }
 
-/* Truncates a good file in many places, which must fail, and changes bytes of its header, which must open or fail with
-   a message. */
+/* Truncates a good file in many places: opening it must fail. Then changes single bytes of the file near its
+   beginning: it must open, or fail with a message. */
 static void damaged_files_do_no_harm(void **state) {
   (void)state;
   model m;

@@ -92,7 +92,7 @@ static void values_that_are_not_finite_are_found_where_they_are_copied(void **st
       kept = *matrix_value;
       *matrix_value = bad[b];
       put_converted(&m, types[t]);
-      /* A matrix is checked when it is converted. A mapped one is not read. */
+      /* A matrix is checked when it is converted. A mapped matrix is not read. */
       for (ch_weights_mode mode = CH_WEIGHTS_MAPPED; mode <= CH_WEIGHTS_F64; mode++) {
         bool converted = mode == CH_WEIGHTS_MAPPED ? types[t] == CH_F64
                          : mode == CH_WEIGHTS_F32  ? types[t] != CH_F32
@@ -119,7 +119,7 @@ static void old_rotary_tables_and_a_tied_head_are_tolerated(void **state) {
   put_tensors("model.safetensors", stored, n + 2);
   check_weights(&m, CH_F32, CH_WEIGHTS_MAPPED, 0);
 
-  stored[embedding].name = (char *)"lm_head.weight"; /* a head without an embedding, which it replaces */
+  stored[embedding].name = (char *)"lm_head.weight"; /* the head replaces the missing embedding */
   put_tensors("model.safetensors", stored, n);
   check_weights(&m, CH_F32, CH_WEIGHTS_MAPPED, 0);
   stored[embedding].tensor.shape[0]--;

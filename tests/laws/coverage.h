@@ -30,7 +30,7 @@ typedef struct coverage {
   double bounds;     /* share of draws in which all upper bounds are right */
   double front; /* share in which all intervals along a front of loss against random cache sizes are right */
   double pairs; /* share of draws in which groups 0 and 1 are tied; meant for groups with equal means */
-  double length, earlier; /* mean length of the intervals, and of Bonferroni's intervals over all pairs */
+  double length, earlier; /* mean length of the intervals; earlier: that of Bonferroni's over all pairs */
 } coverage;
 
 static inline void coverage_draw(const coverage_truth *t, ch_random *random, ch_block_value *values) {
@@ -76,7 +76,7 @@ static inline double coverage_earlier(const coverage_truth *t, const ch_block_va
   return length;
 }
 
-/* Simulates `draws` comparisons and counts the right statements. Returns false if out of memory. */
+/* Measures the shares of right statements in `draws` simulated comparisons. Returns false if out of memory. */
 static inline bool coverage_measure(const coverage_truth *t, int draws, uint64_t stream, coverage *c) {
   int n = t->groups, right[COVERAGE_MOST_GROUPS] = {0};
   double least = INFINITY;

@@ -31,8 +31,8 @@ static double loss_of(const truth *t, double flops) {
   return t->floor + t->above * pow(flops / 1e13, -t->alpha);
 }
 
-/* Simulates rungs from 1e12 FLOPs, each `ratio` times the previous one. Earlier shares have half of a run's
-   noise in common. */
+/* Simulates rungs from 1e12 FLOPs, each `ratio` times the previous one. Half of the noise variance of an earlier
+   share is the noise of the run's final loss. */
 static void make(made *m, const truth *truths, int count, int rungs, double ratio, double noise,
                  uint64_t seed) {
   static const char *const names[] = {"a", "b", "c", "d"};
@@ -226,7 +226,7 @@ static void floors_that_may_differ_are_not_shared(void **state) {
   assert_true(covered >= 0.87 * 3 * times);
 }
 
-/* Earlier shares that follow another law must not spoil that of the ends. */
+/* Earlier shares that follow another law must not spoil the law of the final losses. */
 static void shares_that_do_not_fit_are_left_out(void **state) {
   (void)state;
   static const truth truths[] = {{1.7, 1.5, 0.15}, {1.7, 1.4, 0.17}};

@@ -12,7 +12,7 @@ static double truth(const made *m, double tokens) {
   return pow(m->tokens / tokens, m->alpha) + m->floor;
 }
 
-/* Simulates evenly spaced points from 1/points of 50 M tokens, as a run is evaluated. */
+/* Simulates the evaluations of a run of 50 M tokens, evenly spaced up to its end. */
 static void make(const made *m, uint64_t seed, double *tokens, double *losses) {
   ch_random random;
   ch_random_seed(&random, seed, 7);

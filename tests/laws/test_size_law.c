@@ -19,7 +19,7 @@ static double truth(const made *m, double size, double tokens) {
   return pow(pow(m->size / size, m->alpha_size / m->alpha_tokens) + m->tokens / tokens, m->alpha_tokens);
 }
 
-/* Simulates sizes from 1 M and tokens from 20 M, each doubling. */
+/* Simulates sizes from 1 M and tokens from 20 M, each doubling. Returns the number of losses. */
 static int make(const made *m, uint64_t seed, double *sizes, double *tokens, double *losses) {
   ch_random random;
   int n = 0;
@@ -47,7 +47,7 @@ static void assert_near(double found, double expected, double share) {
     fail_msg("%.9g where %.9g is right", found, expected);
 }
 
-/* The constants of Kaplan et al. 2020, and others. */
+/* Laws without a sum: the constants of Kaplan et al. 2020, and two invented laws. */
 static const made kaplan = {
     .alpha_size = 0.076, .size = 6.5e13, .alpha_tokens = 0.103, .tokens = 1.8e13, .sizes = 6, .lengths = 5};
 static const made steep = {
@@ -55,7 +55,7 @@ static const made steep = {
 static const made gentle = {
     .alpha_size = 0.2, .size = 3e9, .alpha_tokens = 0.09, .tokens = 4e13, .sizes = 7, .lengths = 3};
 
-/* The constants of Hoffmann et al. 2022, and others. */
+/* Laws that are sums: the constants of Hoffmann et al. 2022, and an invented law without a floor. */
 static const made hoffmann = {.form = CH_SIZE_FORM_SUM,
                               .alpha_size = 0.34,
                               .size = 406.4,

@@ -27,7 +27,7 @@ static void account(const ch_config *config, int64_t depth, ch_dtype dtype, ch_a
   ch_params_free(&params);
 }
 
-/* Returns a gqa model with sizes from a paper's table. */
+/* Returns the configuration of a gqa model with the given sizes. */
 static ch_config sized(int64_t layers, int64_t width, int64_t heads, int64_t groups, int64_t head_dim,
                        int64_t ffn, int64_t vocabulary) {
   ch_config c;
@@ -121,8 +121,8 @@ static void images_are_counted_whole(void **state) {
                                    a.flops.attention_context + a.flops.feed_forward);
 }
 
-/* Latents are expanded in training. In decoding they are compared directly; behind a gate they are expanded
-   token by token. */
+/* Latents are expanded in training. In decoding they are compared directly. Behind a gate that adds, they are
+   expanded token by token. */
 static void decoding_is_counted_in_its_own_form(void **state) {
   (void)state;
   enum { L = 3, D = 40, H = 4, N = 12, R = 8, V = 10, C = 20, E = 5, DEPTH = 1000 };

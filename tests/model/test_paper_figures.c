@@ -193,13 +193,13 @@ static void parameters_are_those_of_the_tables(void **state) {
   moe = figures("mfa-7b-mfa-kr"); /* experts of 1508, half of the shared 3016; the table's 1536 gives 7.0 B */
   assert_millions("MFA-KR's 7B", (moe.parameters_total - moe.parameters_embedding) / 100, 69, 0);
   assert_millions("MFA-KR's 7B, active", (moe.parameters_active - moe.parameters_embedding) / 100, 12, 0);
-  moe = figures("mea-qwen3-30b-a3b"); /* 30.5 B, of which 3.3 B are active */
+  moe = figures("mea-qwen3-30b-a3b"); /* 30.5 B, of which 3.4 B are active */
   assert_millions("Qwen3-30B-A3B", moe.parameters_total / 100, 305, 0);
   assert_millions("Qwen3-30B-A3B, active", moe.parameters_active / 100, 34, 0);
 }
 
-/* MEA, 5.1.1, is Llama 3.2 1B with 1236 M parameters and an output matrix of its own. It adds only a norm for
-   the heads of a layer and two matrices of 8 x 8. */
+/* The baseline of MEA, 5.1.1, is Llama 3.2 1B with 1236 M parameters and an output matrix of its own. MEA adds only
+   a norm for the heads of a layer and two matrices of 8 x 8 per layer. */
 static void models_of_mea_are_llama_with_little_more(void **state) {
   (void)state;
   int64_t plain = figures("mea-1b-transformer").parameters_total, norms = 16 * 64, mixes = 16 * 2 * 8 * 8;
@@ -240,9 +240,9 @@ static void models_of_kha_have_the_sizes_that_the_paper_says(void **state) {
   }
 }
 
-/* The sizes are those of KHA, Table 3: active parameters, in millions, of the model of 6.6 B with other
-   attention, before heads are knocked. The maps add less than 0.2 %. MLA has its own output matrix. With the
-   shared one, 8 heads give 731 M. They give 972 M here, and the paper prints 970. */
+/* The sizes are those of KHA, Table 3: active parameters, in millions, of the model of 6.6 B with other attention,
+   before heads are knocked. The maps add less than 0.2 %. MLA has its own output matrix. With the shared one, 8
+   heads give 731 M. With its own matrix they give 972 M, and the paper prints 970. */
 static void attention_in_kha_has_the_sizes_that_table_3_says(void **state) {
   (void)state;
   static const struct {
@@ -274,7 +274,7 @@ static void caches_of_the_field_are_those_that_it_publishes(void **state) {
     const char *attention;
     int64_t elements, rank, shared;
   } rows[] = {
-      /* T6, small */
+      /* sizes of T6, small */
       {1408, 22, 64, "\"tpa\", \"q_rank\": 6, \"k_rank\": 2, \"v_rank\": 2", 344, 22 * 64, 2 * 64},
       {1408, 22, 64, "\"gqa\"", 2816, 22 * 64, 22 * 64},
       {3072, 24, 128, "\"gla\"" LATENT, 576, 24 * 128, 512},

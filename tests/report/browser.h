@@ -38,7 +38,7 @@ static const char *browser_path(void) {
   return NULL;
 }
 
-/* Runs in the child process: moves the pipes to where Chromium expects them, and executes it. */
+/* Runs in the child process: moves the pipes to the descriptors that Chromium expects, and executes Chromium. */
 static void browser_become(const char *path, const char *profile, int in, int out) {
   char directory[96];
   snprintf(directory, sizeof directory, "--user-data-dir=%s", profile);

@@ -29,7 +29,7 @@ static const char *write_page(const char *name, const ch_text *html) {
 
 enum { SEEDS = 3, NAMES = 4 };
 
-/* Writes a page with four mechanisms and three seeds, with everything that is measured; one has a hostile
+/* Writes a page with four mechanisms and three seeds, with everything that is measured. One mechanism has a hostile
    name. */
 static const char *comparison_page(void) {
   static ch_curve_point depths[] = {{128, 9000}, {512, 7000}, {2048, 4000}, {8192, 1500}};
@@ -66,7 +66,7 @@ static const char *comparison_page(void) {
   return path;
 }
 
-/* Writes a page with one heatmap of each size and scale, and bars without parts. */
+/* Writes a page with three heatmaps of different sizes on two scales, and a figure of two bars. */
 static const char *heatmap_page(void) {
   ch_text html = {0};
   ch_page_head head = {"crosshead", "Matrices", "An answer.", "0", "2026-11-20T00:00:00Z"};
@@ -178,7 +178,7 @@ static void pages_draw_every_figure_and_fetch_nothing(void **state) {
                  ".map(([w, d], i, all) => i ? (w / all[0][0]).toFixed(1) : d < 2).join(' ')");
   assert_string_equal(widths, "true 2.0");
   free(widths);
-  /* 1.5 is shown as 1, the end of viridis; the small matrix is four cells. */
+  /* The image shows 1.5 as 1, the end of viridis. */
   char *colours = browser_text(
       &chromium, "(async () => { const image = new Image(); image.src = document.querySelector('svg "
                  "image').href.baseVal;"
@@ -230,7 +230,7 @@ static void logarithmic_axes_span_the_ratio_they_are_given(void **state) {
   const char *page = sizes_page();
   browser_open(&chromium, page);
   assert_quiet(page);
-  /* The share of the height of a curve from 1 to 1.1: all of it, or log(1.1) / log(10) = 4 %. */
+  /* The share of the plot's height that a curve from 1 to 1.1 spans: all of it, or log(1.1) / log(10) = 4 %. */
   static const char share[] =
       "(() => { const plot = document.querySelector('#%s-heading ~ .plot'), line = "
       "plot.querySelector('.mark-line "
@@ -252,7 +252,7 @@ static void bytes_have_their_units_on_an_axis(void **state) {
   free(labels);
 }
 
-/* Clicks a download of a figure. Returns what would be saved. */
+/* Clicks a download button of a figure. Returns the file's name, type and content, each on a new line. */
 static char *saved(const char *figure, const char *kind) {
   char script[1024];
   snprintf(

@@ -212,8 +212,8 @@ static void hostile_names_stay_text(void **state) {
   }
 }
 
-/* Two files of the same name in different folders are shown with their paths, because nothing else
-   distinguishes them. */
+/* Of two files of the same name in different folders, the second is shown with its path, because its label is
+   taken. */
 static void long_paths_are_shown_by_their_last_component(void **state) {
   (void)state;
   ch_comparison comparison;

@@ -331,7 +331,7 @@ static void with_seeds_the_answer_comes_first_and_intervals_follow(void **state)
   assert_part(text, "\nLoss above the best, 95 % interval: mha 0 %, gqa:4 0.2 to 0.3 %, gqa:2 0.6 to "
                     "0.8 %, mqa 1.6 to 1.8 %.\n");
   assert_part(text, "\nMore training closes these gaps: at most ");
-  assert_part(text, " more tokens for gqa:4, at most "); /* mha has none */
+  assert_part(text, " more tokens for gqa:4, at most "); /* mha has no gap */
   assert_part(text,
               "\nEach statement has 95 % confidence (Hsu's comparison with the best, paired by seed). Chance "
               "moves the loss of a run by about 0.0010 (standard deviation, 6 degrees of freedom).\n");
@@ -353,7 +353,7 @@ static void with_seeds_the_answer_comes_first_and_intervals_follow(void **state)
   ch_arena_free(&comparison.arena);
 }
 
-/* Asserts that the page of a comparison within a budget has these words and not those. */
+/* Asserts that the page of a comparison within a budget contains `words` and not `others`, which may be NULL. */
 static void assert_page(double cache_budget, const char *words, const char *others) {
   ch_comparison comparison;
   ch_text html = {0};

@@ -157,7 +157,7 @@ static void terms_find_what_they_say(void **state) {
   ch_runs_close(runs);
 }
 
-/* Writes runs until there are `most`, opening the file anew for each, as commands do. */
+/* Writes `most` runs. Opens the file anew for each, as commands do. */
 static void write_runs(const char *path, int writer, int most) {
   for (int i = 0; i < most; i++) {
     ch_runs *runs;

@@ -58,7 +58,7 @@ static inline void *pack_blocks(ch_dtype type, int64_t n, double *values) {
   return blocks;
 }
 
-/* Rounds to a number that the type holds exactly. */
+/* Returns `value` rounded to the type. For CH_F64 it is rounded to F32. */
 static inline double as_stored(ch_dtype type, double value) {
   if (type == CH_F64 || type == CH_F32) return (float)value;
   const ch_kernels *kernels = ch_kernels_for(CH_F64, CH_ISA_PLAIN);
@@ -68,7 +68,8 @@ static inline double as_stored(ch_dtype type, double value) {
   return value;
 }
 
-/* Return the index of the first element of a head's query, and of its key (part 0) or value (part 1). */
+/* query_at returns the index of the first element of a head's query. state_at returns the index of
+   the first element of a head's key (part 0) or value (part 1). */
 static inline int64_t query_at(const attend_data *d, int64_t s, int64_t i, int64_t h) {
   return (s * d->shape.queries + i) * d->q_token + h * d->q_head;
 }

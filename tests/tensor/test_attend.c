@@ -16,7 +16,7 @@ static void forward_by_spans(const attend_data *d, ch_attend args, const ch_kern
   close_scratch(&scratch, describe(&d->shape));
 }
 
-/* Runs the case twice with each number of threads on each table. */
+/* Runs the case twice (once under a sanitizer) with each number of threads on each table. */
 static void check_forward(ch_random *random, attend_case c) {
   attend_data *d = make_attend_data(random, c);
   int usual_threads = omp_get_max_threads();

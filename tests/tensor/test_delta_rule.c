@@ -114,7 +114,7 @@ static void call_split(const ch_kernels *kernels, void *const *in, void **out, v
   }
 }
 
-/* Runs the backward pass. in[OPERANDS] is the gradient of the output. */
+/* Runs the forward and the backward pass. in[OPERANDS] is the gradient of the output. */
 static void call_backward(const ch_kernels *kernels, void *const *in, void **out, void *unused,
                           const void *data) {
   const rule *r = data;

@@ -125,7 +125,7 @@ static void products_of_all_shapes_transposes_and_strides_are_right(void **state
       check_product(gemm, tables[t], &random,
                     (product){odd[ch_random_below(&random, 10)], odd[ch_random_below(&random, 10)],
                               odd[ch_random_below(&random, 10)], c & 1, c & 2, c & 4, c % 3, c & 8});
-    /* Both sides of the boundaries at which another function computes the product. */
+    /* Tests both sides of the boundaries at which another function computes the product. */
     check_product(gemm, tables[t], &random, (product){513, 65, 40, false, true, true, 0, false});
     check_product(gemm, tables[t], &random, (product){513, 40, 65, false, true, true, 0, false});
     check_product(gemm, tables[t], &random, (product){512, 1024, 9, false, true, false, 0, false});

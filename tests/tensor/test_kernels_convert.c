@@ -1,5 +1,5 @@
-/* Tests conversion between element types: every 16-bit value, every rounding tie, and values that are not
- * finite. */
+/* Tests conversion between element types: every 16-bit value, rounding ties, packed factors, and values that are
+ * not finite. */
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 
@@ -82,7 +82,7 @@ static void values_between_are_rounded_to_nearest_even(void **state) {
   for (int f = 0; f < 2; f++) {
     int bits = formats[f].exponent_bits, n = 0;
     uint16_t infinity = (uint16_t)(((1 << bits) - 1) << (15 - bits));
-    /* Ties and their neighbours, at random patterns, at the smallest and at the largest ones. */
+    /* Tests ties and their neighbours, at the smallest, the largest and random patterns. */
     for (int c = 0; c < 3000; c++) {
       uint16_t low = c < 500    ? (uint16_t)c
                      : c < 1000 ? (uint16_t)(infinity - 1 - (c - 500))

@@ -1,5 +1,5 @@
-/* Tests copies, sums and activations of every table against their equations, and gradients against
- * differences. */
+/* Tests copies, sums, biases, activations and sums of squares of every table against their equations, and gradients
+ * against differences. */
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 

@@ -152,7 +152,7 @@ static void heads_are_mixed_and_their_gradients_are_the_transpose(void **state) 
   free(x), free(m), free(d), free(old), free(y), free(dx), free(dm), free(by), free(bx), free(bm);
 }
 
-/* Copies columns 2 … DIM-1 of IN heads to heads with a stride of DIM + 3, and sums them over heads. */
+/* Adds columns 2 … DIM-1 of IN heads to heads with a stride of DIM + 3. Also sums these columns over the heads. */
 static void call_slices(const ch_kernels *k, void *const *in, void **out, void *scratch, const void *data) {
   (void)scratch, (void)data;
   size_t element = ch_dtype_size(k->dtype);

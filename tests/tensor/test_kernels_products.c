@@ -59,7 +59,8 @@ static void check_gemv(ch_random *random, gemv_case c) {
   double *x = random_values(random, c.rows * c.in, 1), *w = random_values(random, c.in * c.out, 1);
   double *bias = random_values(random, c.out, 1), *y0 = random_values(random, c.rows * c.out, 1);
   double *y = zeros(c.rows * c.out), *bound = zeros(c.rows * c.out);
-  for (int64_t i = 0; i < c.in * c.out; i++) w[i] = round(w[i] * 64) / 64; /* 9 bits: exact in BF16 up to 4 */
+  /* Weights are multiples of 1/64 below 2, which are exact in BF16. */
+  for (int64_t i = 0; i < c.in * c.out; i++) w[i] = round(w[i] * 64) / 64;
   for (int64_t i = 0; i < c.in * c.out; i++) w[i] = fabs(w[i]) < 2 ? w[i] : (w[i] > 0 ? 1.5 : -1.5);
   if (c.dtype == CH_BF16)
     for (int64_t i = 0; i < c.in * c.out; i++) w[i] = round(w[i] * 16) / 16;
@@ -123,14 +124,15 @@ static void a_matrix_vector_product_is_right_for_all_row_counts_and_sizes(void *
       check_gemv(&random, (gemv_case){3, 513, 67, true, false, dtypes[d], way});
       check_gemv(&random, (gemv_case){8, 200, 131, true, true, dtypes[d], way});
       check_gemv(&random, (gemv_case){29, 70, 241, false, false, dtypes[d], way});
-      check_gemv(&random, (gemv_case){17, 2100, 19, true, true, dtypes[d], way});  /* in pieces */
-      check_gemv(&random, (gemv_case){32, 100, 1201, true, true, dtypes[d], way}); /* in blocks */
-      check_gemv(&random, (gemv_case){9, 3001, 29, false, true, dtypes[d], way});  /* of the fewest strips */
+      /* The next three products have rows in pieces, several blocks of strips, and blocks of the fewest strips. */
+      check_gemv(&random, (gemv_case){17, 2100, 19, true, true, dtypes[d], way});
+      check_gemv(&random, (gemv_case){32, 100, 1201, true, true, dtypes[d], way});
+      check_gemv(&random, (gemv_case){9, 3001, 29, false, true, dtypes[d], way});
     }
   }
 }
 
-/* Rows of x in the layout of each product. */
+/* Rows of x in F32 and in BF16, and working memory. */
 typedef struct gemv_rows {
   const float *x;
   const uint16_t *halves;

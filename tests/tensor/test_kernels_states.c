@@ -1,5 +1,5 @@
-/* Tests states quantised in blocks of 32: stored values are the nearest to the given ones, and unpacking returns the
- * stored values. */
+/* Tests states quantised in blocks of 32: values of 8 bits are the nearest to the given ones, values of 4 bits are
+ * at least as close as with a plain scale, and unpacking returns the stored values. */
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 

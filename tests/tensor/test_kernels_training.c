@@ -18,7 +18,7 @@ static void call_cross_entropy(const ch_kernels *kernels, void *const *in, void 
   memcpy(out[0], in[0], bytes);
   kernels->cross_entropy(all_threads(), c->rows, c->vocabulary, c->smoothing, 0, out[0], c->targets, out[1],
                          in[1]);
-  /* Computes the loss without the gradient. The logits stay, and the loss has the same bits. */
+  /* Computes the loss without the gradient. The logits do not change, and the loss has the same bits. */
   memcpy(scratch, in[0], bytes);
   kernels->cross_entropy(all_threads(), c->rows, c->vocabulary, c->smoothing, 0, scratch, c->targets, out[2],
                          NULL);

@@ -26,7 +26,7 @@ static void products_keep_their_bits(void **state) {
       int64_t m = shapes[i][0], n = shapes[i][1], k = shapes[i][2];
       bool turn_a = way & 1, turn_b = way & 2, add = way & 4;
       float *a = numbers(m * k, 1), *b = numbers(k * n, 2), *c = numbers(m * n, 3);
-      for (int again = 0; again < 2; again++) { /* first the trial, then a product that uses its verdict */
+      for (int again = 0; again < 2; again++) { /* the second product uses the trial of the first */
         float *d = numbers(m * n, 3), *e = numbers(m * n, 3);
         assert_int_equal(ch_gemm_run(with_all, turn_a, turn_b, m, n, k, a, turn_a ? m : k, b, turn_b ? k : n,
                                      d, n, add, &error),

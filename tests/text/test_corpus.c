@@ -51,7 +51,7 @@ static char *text_path, *out_path;
 static ch_tokenizer *tokenizer;
 static ch_error error;
 
-/* Writes document k as "k:" and k%13+1 times the word of its number. */
+/* Writes document k as "k:" followed by k % 13 + 1 words " wk". Returns the number of bytes. */
 static size_t write_document(char *buffer, int k) {
   size_t size = (size_t)sprintf(buffer, "%d:", k);
   for (int i = 0; i < k % 13 + 1; i++) size += (size_t)sprintf(buffer + size, " w%d", k);

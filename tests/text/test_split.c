@@ -157,7 +157,7 @@ static void patterns_mean_what_they_mean_to_oniguruma(void **state) {
   }
 }
 
-/* Returns a pattern, mostly of parts that both libraries interpret equally. */
+/* Writes a random pattern, mostly of parts that both libraries interpret equally. */
 static void random_pattern(ch_random *random, ch_text *pattern) {
   static const char *const atoms[] = {"a",
                                       " ",
@@ -249,7 +249,7 @@ static void known_patterns_are_fast_and_others_are_not(void **state) {
   skip_without_fast_patterns();
   static const char *const patterns[] = {
       ch_pattern_gpt2, LLAMA("\\p{N}{1,3}|"), "\\p{N}{1,3}", "\\s+$", "[\\r\\n]",
-      /* The rest means something else to Oniguruma. */
+      /* Oniguruma matches the rest. Most of these patterns mean something else to PCRE2. */
       "\\p{N}{1,3}+", "\\p{Han}+", "\\w+", "\\b", "[[:punct:]]", "[^\\W\\d]", "\\v", "(?i:ss)", "[a-z&&[^m]]",
       "x{,3}", "(a*)+", "(a)\\1", "a{2}?", "^a", "(?<!a)b"};
   for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
@@ -275,7 +275,8 @@ static void a_pattern_that_takes_too_long_is_an_error(void **state) {
   ch_regex_scratch_close(&scratch);
 }
 
-/* Merges the pair of lowest rank, the leftmost first, after looking at all pairs every time. */
+/* Merges the pair of lowest rank, the leftmost first, after looking at all pairs every time. Returns the number of
+   ids. */
 static size_t merge_plainly(const ch_merges *merges, int32_t *ids, size_t count) {
   for (;;) {
     const ch_merge *best = NULL;

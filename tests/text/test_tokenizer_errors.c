@@ -182,7 +182,8 @@ static void a_broken_tokenizer_bin_is_refused(void **state) {
   ASSERT_OK(ch_read_file(TEST_DATA "/text/spm.bin", 1 << 20, &text, &size, &error));
   unsigned char *data = (unsigned char *)text;
   ASSERT_OK(parse_bin(data, size, &error));
-  for (size_t cut = 0; cut < size; cut += 7) { /* after the bytes, a cut between two tokens is not an error */
+  /* After the tokens of single bytes, a cut between two tokens is not an error. */
+  for (size_t cut = 0; cut < size; cut += 7) {
     ch_status status = parse_bin(data, cut, &error);
     if (cut < 259 * 9) assert_int_equal(status, CH_ERROR_FORMAT);
   }

@@ -6,8 +6,8 @@
 #include "base/utf8.h"
 #include "text/byte_level.h"
 
-/* Returns a byte-level tokenizer: tokens 0 to 255 are bytes, followed by words, NULL-terminated. `parts` are
-   its other members. */
+/* Returns a byte-level tokenizer: tokens 0 to 255 are bytes, and the next ones are `words`, which end with NULL.
+   `parts` are the other members of its JSON. */
 static ch_tokenizer *tokenizer_of(const char *parts, const char *const *words) {
   ch_text json = {0}, piece = {0};
   ch_tokenizer *tokenizer;
@@ -96,7 +96,7 @@ static void split_behaviours_count_empty_matches(void **state) {
   }
 }
 
-/* Falcon's tokenizer has such a sequence of pre-tokenizers. */
+/* Falcon's tokenizer has a sequence of pre-tokenizers with ByteLevel in the middle. */
 static void pre_tokenizers_after_byte_level_see_its_alphabet(void **state) {
   (void)state;
   static const char *const words[] = {"!?", " ab", "123", NULL};
@@ -112,7 +112,7 @@ static void pre_tokenizers_after_byte_level_see_its_alphabet(void **state) {
   ch_tokenizer_free(tokenizer);
 }
 
-/* llama.cpp writes them this way too. The package decodes "café" to one byte less. */
+/* llama.cpp decodes added tokens to their content too. The package decodes "café" to one byte less. */
 static void added_tokens_are_decoded_as_they_are_written(void **state) {
   (void)state;
   ch_tokenizer *tokenizer = tokenizer_of(

@@ -125,7 +125,7 @@ static void ends_are_those_of_the_models(void **state) {
   }
 }
 
-/* Checks that the ids of llama2.c's sample text decode to the text on its page. */
+/* Checks that the first sentence of llama2.c's sample text is encoded and decoded to itself. */
 static void stories260K_text_round_trips(void **state) {
   (void)state;
   SKIP_UNLESS(MODELS "stories260K/tok512.bin");

@@ -24,7 +24,7 @@
     }                                                                                                        \
   } while (0)
 
-/* Fails the test with the message of an error. */
+/* Fails the test with error.message if the call fails. */
 #define ASSERT_OK(call)                                                                                      \
   do {                                                                                                       \
     if ((call) != CH_OK) fail_msg("%s", error.message);                                                      \
@@ -51,7 +51,7 @@ static inline void encode(const ch_tokenizer *tokenizer, const char *text, size_
   ASSERT_OK(ch_tokenizer_encode(tokenizer, text, size, flags, ids, &error));
 }
 
-/* Creates a new directory under /tmp. */
+/* Creates a new directory under /tmp and returns its path. Release both with remove_directory. */
 static inline char *new_directory(void) {
   char name[] = "/tmp/crosshead-text-XXXXXX";
   assert_non_null(mkdtemp(name));
@@ -73,7 +73,7 @@ static inline char *write_beside(const char *directory, const char *name, const 
   return path;
 }
 
-/* Returns random text of pieces that tokenizers treat specially, with invalid UTF-8 if `broken`. */
+/* Replaces `text` by random text of pieces that tokenizers treat specially, with invalid UTF-8 if `broken`. */
 static inline void random_text(ch_random *random, size_t pieces, int broken, ch_text *text) {
   static const char *const parts[] = {"a",
                                       "b",

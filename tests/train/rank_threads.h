@@ -141,7 +141,7 @@ static const ch_transport thread_transport = {.send = threads_send,
                                               .split = threads_split,
                                               .leave = threads_leave};
 
-/* The work of every rank. */
+/* One rank: its thread, its function and its messages. */
 typedef struct rank_thread {
   ch_rank_group *ranks;
   int rank, count;

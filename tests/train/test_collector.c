@@ -24,7 +24,7 @@ typedef struct taker {
   int rank;
 } taker;
 
-/* Returns values whose sum has different bits in another order. */
+/* Returns a value of a rank for a piece. The sum of all values has different bits in another order. */
 static double value_of(int piece, int rank) {
   return 1.0 / (1 + piece * MOST_RANKS + rank);
 }
@@ -47,7 +47,7 @@ static bool stops(void *shared) {
   return ch_shared_stops(shared);
 }
 
-/* Every third piece comes from the last rank alone, as if work were not evenly divided. */
+/* The last rank gives no data to every third piece, as if work were not evenly divided. */
 static int givers_of(int piece, int count) {
   return piece % 3 == 2 && count > 1 ? count - 1 : count;
 }

@@ -251,7 +251,7 @@ static void write_words(const char *path, int documents, const char *separator) 
   ch_text_free(&text);
 }
 
-/* Returns how many of those words are one token in the tokenizer of `directory`. */
+/* Returns how many words of write_words are one token in the tokenizer of `directory`. */
 static int words_known(const char *directory, int documents) {
   ch_tokenizer *trained = NULL;
   int known = 0;

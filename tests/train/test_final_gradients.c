@@ -29,7 +29,7 @@ static void on_final(void *context, int parameter) {
   memcpy(w->copies[parameter], gradient->data, ch_tensor_bytes(gradient));
 }
 
-/* Checks that the update does not change gradients. */
+/* Checks that the gradient of each trainable parameter was reported once and that the update did not change it. */
 static void check_step(watch *w) {
   const ch_parameter_set *set = &w->trainer->set;
   for (int p = 0; p < w->params; p++) {

@@ -154,8 +154,8 @@ static void assert_same_report(const ch_step_report *a, const ch_step_report *b)
                         (size_t)(b->expert_layers * b->experts) * sizeof *b->expert_load);
 }
 
-/* Checks that a rank's part of a group has the bits of the whole tensor, and that every element has one
-   owner. */
+/* Checks that the ranks' parts of a group, joined, have the bits of the whole tensor, and that every element has
+   one owner. */
 static void assert_same_pieces(const job *over, int ranks, const ch_trainer *alone,
                                ch_parameter_group group) {
   const ch_parameter_set *all = &alone->set;
@@ -175,7 +175,8 @@ static void assert_same_pieces(const job *over, int ranks, const ch_trainer *alo
   }
 }
 
-/* Checks that the weights that a rank's graphs read are those of one process, exact or rounded. */
+/* Checks that the weights that a rank's graphs read are those of one process, exact or rounded. Skips tables that
+   are divided by columns. */
 static void assert_same_weights(const ch_trainer *rank, const ch_trainer *alone) {
   for (int p = 0; p < alone->params.count; p++) {
     const ch_tensor *weight = &rank->set.weights[p], *whole = &alone->set.weights[p];

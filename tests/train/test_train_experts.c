@@ -163,8 +163,8 @@ static float *weight_named(ch_trainer *trainer, const char *name) {
   return ch_trainer_weights(trainer)[p].data;
 }
 
-/* Makes expert 0 of every layer the favourite: every token has a component in the first dimension, and this
-   expert has a positive router weight there. */
+/* Makes expert 0 the favourite in both layers with experts: every token has a component in the first dimension, and
+   expert 0 has a positive router weight there. */
 static void favour_an_expert(ch_trainer *trainer) {
   float *embedding = weight_named(trainer, "model.embed_tokens.weight");
   for (int v = 0; v < TEST_VOCABULARY; v++) embedding[v * 32] = 0.2f;

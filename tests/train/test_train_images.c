@@ -113,7 +113,7 @@ static void vision_transformers_learn_to_tell_shapes_apart(void **state) {
   }
 }
 
-/* The accuracies are part of the state, so they must be equal too. */
+/* The accuracies of the last validation must be equal too. */
 static void a_resumed_run_has_the_bits_of_an_unbroken_one(void **state) {
   (void)state;
   char *directory = make_directory(), *path = ch_path_join(directory, "checkpoint.safetensors");

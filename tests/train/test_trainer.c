@@ -39,7 +39,8 @@ static void read_losses(const char *directory, double losses[10]) {
   free(text);
 }
 
-/* Restores the row of the reference's padding token, 0, which gets no gradient there and only decays. */
+/* In the reference, the row of the padding token, 0, gets no gradient and only decays. Sets the trainer's row to
+   this value. */
 static void undo_padding_gradient(ch_trainer *trainer, float *row) {
   const ch_tensor *embedding = &ch_trainer_weights(trainer)[0];
   for (int64_t i = 0; i < embedding->shape[1]; i++) row[i] -= (float)(0.01 * 0.1) * row[i];
@@ -162,7 +163,7 @@ static void the_loss_falls_on_real_text(void **state) {
 
 /* --- ways to cut a step ------------------------------------------------------------------------------------- */
 
-/* Trains a few steps and returns the trainer. */
+/* Trains options.steps steps and returns the trainer. */
 static ch_trainer *trained(ch_train_options options) {
   ch_trainer *trainer = make_trainer(&options);
   for (int64_t i = 0; i < options.steps; i++) take_step(trainer);
@@ -447,7 +448,7 @@ static void a_weight_that_is_not_finite_stops_the_run_by_name(void **state) {
   assert_int_equal(ch_trainer_step(trainer, NULL, NULL, &report, &error), CH_ERROR_NUMERIC);
   assert_non_null(strstr(error.message, "step 2"));
   assert_non_null(strstr(error.message, "model.layers.1.mlp.up_proj.weight"));
-  /* Such a state never replaces a good checkpoint. */
+  /* A state that is not finite never replaces a good checkpoint. */
   assert_int_equal(ch_trainer_save(trainer, path, &error), CH_ERROR_NUMERIC);
   assert_non_null(strstr(error.message, "model.layers.1.mlp.up_proj.weight"));
   assert_ok(ch_read_file(path, 1 << 24, &still, &size_now, &failure));

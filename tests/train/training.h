@@ -54,8 +54,8 @@ static inline ch_config test_config_with_experts(ch_balance balance) {
   return config;
 }
 
-/* Writes sequence `index` of the synthetic text: arithmetic progressions in a random order, so that there is
-   something to learn. Every third sequence is two documents. */
+/* Writes sequence `index` of the synthetic text: arithmetic progressions with random starts and strides, so that
+   there is something to learn. Every third sequence is two documents. */
 static inline void made_up_sequence(const ch_batch *batch, int64_t row, int64_t index, uint64_t stream) {
   ch_random random;
   ch_random_seed(&random, (uint64_t)index, stream);

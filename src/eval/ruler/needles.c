@@ -111,7 +111,7 @@ static ch_status put_lines(ch_ruler_writer *m, const needles *n, int64_t size, c
     return ch_no_memory(error);
   }
   qsort(places, (size_t)n->count, sizeof *places, by_number);
-  int next = 0; /* the needles of `order` are put from the last place to the first */
+  int next = 0; /* the needles are put in the reverse of `order` */
   for (int64_t i = 0; i < size; i++) {
     if (i > 0) ch_text_puts(text, "\n");
     if (next < n->count && places[next] == i) {

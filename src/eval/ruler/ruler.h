@@ -18,7 +18,7 @@
 
 typedef enum ch_ruler_kind {
   CH_RULER_NONE,
-  CH_RULER_NEEDLES,  /* "niah": values of keys, in a text of something else */
+  CH_RULER_NEEDLES,  /* "niah": sentences with the value of a key, hidden in other text */
   CH_RULER_TRACKING, /* "variable_tracking": chains of assignments */
   CH_RULER_COMMON,   /* "common_words_extraction": the words of a list that occur most often */
   CH_RULER_FREQUENT, /* "freq_words_extraction": the most frequent of generated words, by Zipf's law */

@@ -17,7 +17,7 @@ typedef struct ch_ruler_texts {
 typedef struct ch_ruler_question {
   const char *query;
   ch_ruler_texts answers;
-  /* indices of documents: [context_count] of its own, [more_count] of those near them */
+  /* indices of documents: `context` [context_count] has the question's own, `more` [more_count] those near them */
   int64_t *context, *more;
   int64_t context_count, more_count;
 } ch_ruler_question;
@@ -30,11 +30,11 @@ typedef struct ch_ruler_writer {
   ch_ids ids;
   int64_t length;           /* requested length of the items: RULER's max_seq_length */
   int64_t most;             /* `length`, or less so that the model sees the tokens around a text too */
-  int64_t done, total;      /* tokens, for progress */
+  int64_t done, total;      /* lengths of the finished items and of all items, for progress */
   uint32_t seed;            /* seed of both generators */
   ch_python_random random;  /* Python's module `random` */
   ch_python_random numbers; /* numpy.random */
-  /* word lists without repetition: adjectives and nouns are sorted; `words` has these and verbs, shuffled */
+  /* word lists without repetition: sorted adjectives and nouns; shuffled adjectives, nouns and verbs */
   ch_ruler_texts adjectives, nouns, words;
   ch_ruler_texts haystack; /* CH_RULER_ESSAY: words of the text */
   char *text;              /* text of the haystack or the documents; or NULL */
@@ -77,15 +77,17 @@ typedef struct ch_ruler_fit {
   int64_t step, least;     /* smallest size of RULER's search, and smallest size of any item */
   int64_t length, written; /* maximum tokens of an item with its answer, and maximum tokens of the answer */
   int64_t extra;           /* tokens of the example that precedes every item, which the search leaves out */
-  /* true if the search ends at twice the estimate, rounded first; false: at three times the estimate */
+  /* true if the search ends at twice the estimate rounded down; false: at three times the estimate */
   bool halves;
 } ch_ruler_fit;
 
-/* The next four functions read the word lists, and the request's text as words, as documents with questions, and
- * unchanged. */
+/* Reads the word lists. */
 ch_status ch_ruler_read_words(ch_ruler_writer *making, ch_error *error);
+/* Reads the request's text, or the project's, as words. */
 ch_status ch_ruler_read_haystack(ch_ruler_writer *making, ch_error *error);
+/* Reads the request's text, or the project's, as documents with questions. */
 ch_status ch_ruler_read_documents(ch_ruler_writer *making, ch_error *error);
+/* Reads the request's text, or the project's, unchanged. */
 ch_status ch_ruler_read_text(ch_ruler_writer *making, ch_error *error);
 /* Generates documents and questions from a plain text: the request's, or the project's. */
 ch_status ch_ruler_questions_of_text(ch_ruler_writer *making, ch_error *error);

@@ -15,8 +15,7 @@ static const char *embedded(const char *name) {
   return "";
 }
 
-/* Adds the words between white space. A run of white space separates them, as re.sub(r"\s+", " ", text)
- * does. */
+/* Adds the words of a text. A run of white space separates two words, as after re.sub(r"\s+", " ", text). */
 static ch_status add_words(ch_ruler_writer *m, const char *text, size_t size, ch_ruler_texts *words,
                            ch_error *error) {
   const unsigned char *at = (const unsigned char *)text, *end = at + size, *word = NULL;

@@ -88,7 +88,7 @@ static ch_status replace(ch_text *text, const char *from, const char *to, ch_err
   return text->failed ? ch_no_memory(error) : CH_OK;
 }
 
-/* Writes the example. Every item gets other names and another value. */
+/* Writes the solved example with newly drawn names and a newly drawn value. */
 static ch_status put_example(ch_ruler_writer *m, ch_text *to, ch_error *error) {
   ch_text text = {0};
   ch_text_put(&text, m->example, strlen(m->example) + 1);

@@ -21,9 +21,9 @@ static void put_word(const ch_ruler_writer *m, bool pairs, int64_t place, ch_tex
     ch_text_puts(text, m->words.data[place]);
 }
 
-/* Writes a list of `count` different words with its question. The first num_cw occur `often` times, the others
- * `seldom` times. *answer becomes the offset of the answer. If `solved` is true, the numbered answer follows; otherwise
- * `outputs` receives its words. */
+/* Writes a list of `count` different words with its question. The first num_cw occur `often` times, the others `seldom`
+ * times. *answer becomes the offset of the answer. If `solved` is true, the numbered answer follows; otherwise
+ * `outputs` receives the words of the answer. */
 static ch_status put_list(ch_ruler_writer *m, int64_t count, int often, int seldom, bool solved,
                           ch_text *text, size_t *answer, json_t *outputs, ch_error *error) {
   int64_t common = m->ruler->num_cw, total = common * often + (count - common) * seldom;
@@ -156,8 +156,8 @@ static ch_status put_coded(ch_ruler_writer *m, const vocabulary *v, int64_t coun
 }
 
 /* Generates an item of *count words, or of as many as fit if *count is 0. Words are removed in steps until the item
- * fits; *count receives their number. *stands_out becomes true if the item fits and the three answers are more frequent
- * than all other words. */
+ * fits; *count receives the number of words left. *stands_out becomes true if the item fits and the three answers are
+ * more frequent than all other words. */
 static ch_status make_coded(ch_ruler_writer *m, int64_t room, int64_t *count, ch_ruler_item *made,
                             int64_t *tokens, bool *stands_out, ch_error *error) {
   vocabulary v;

@@ -110,7 +110,7 @@ static json_t *words_of(const ch_filter_step *step, ch_template_scope *scope, co
   return words;
 }
 
-/* Writes a pattern for any of the words. Longer words come first, so that they win over their beginnings. */
+/* Writes a pattern for any of the words. Longer words come first, so that they win over words with which they begin. */
 static bool put_alternatives(ch_text *pattern, const json_t *words) {
   ch_text escaped[MOST_CHOICES] = {0};
   int order[MOST_CHOICES], length[MOST_CHOICES], count = (int)json_array_size(words);

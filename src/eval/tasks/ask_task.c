@@ -63,7 +63,7 @@ static void encode_items(encode_job *e) {
   }
 }
 
-/* Lists the windows of all items. They point to the items' tokens. */
+/* Lists the windows of all items. The windows point to the items' tokens. */
 static ch_status list_windows(ch_task_evaluation *e, const ch_token_windows *windows, ch_error *error) {
   int64_t total = 0;
   for (int64_t i = 0; i < e->items.count; i++) {

@@ -145,7 +145,7 @@ static ch_status figures_of_groups(ch_task_evaluation *e, const double *acc, ch_
   return status;
 }
 
-/* --- all ----------------------------------------------------------------------------------------------------- */
+/* --- all figures --------------------------------------------------------------------------------------------- */
 
 static ch_status figures_of_text(ch_task_evaluation *e, double *nll, double *divisor, ch_error *error) {
   for (int64_t i = 0; i < e->items.count; i++) {

@@ -79,7 +79,7 @@ static bool has_stop(const answer_writer *w, const ch_text *text, size_t from) {
   return false;
 }
 
-/* Looks for stop strings in every piece of the answer. Returns false to end it. */
+/* Looks for stop strings in every piece of the answer. Returns false to end the answer. */
 static bool look_for_stops(const char *piece, size_t size, void *user) {
   answer *a = user;
   size_t before = a->text.size, reach = a->all->longest_stop;

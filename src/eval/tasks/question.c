@@ -38,7 +38,8 @@ static ch_status take_bytes(question_writer *m, size_t size, ch_error *error) {
 
 /* --- forms --------------------------------------------------------------------------------------------------- */
 
-/* Returns the member whose name is the first `size` bytes of a text, or NULL. Jansson has this only since 2.14. */
+/* Returns the member whose name is the first `size` bytes of a text, or NULL. Jansson has such a function only since
+   version 2.14. */
 static const json_t *member(const json_t *fields, const char *text, size_t size) {
   const char *name;
   json_t *value;
@@ -392,7 +393,7 @@ static ch_status choose_first(question_writer *m, const json_t *fields, const ch
   return found == m->fewshot->count ? CH_OK : too_few(m, found, error);
 }
 
-/* Draws examples from the items that differ from this one. */
+/* Draws examples from the items of the pool that differ from the item `fields`. */
 static ch_status draw_others(question_writer *m, const json_t *fields, int64_t *chosen, ch_error *error) {
   const ch_items *pool = m->fewshot->pool;
   int64_t *others = malloc(((size_t)pool->count + 1) * sizeof *others), count = 0;
@@ -440,7 +441,7 @@ static ch_status put_examples(question_writer *m, int64_t index, const char *gro
   return status;
 }
 
-/* --- all of them --------------------------------------------------------------------------------------------- */
+/* --- all questions ------------------------------------------------------------------------------------------- */
 
 /* Puts the description and the examples before every context. Requests with the same context continue to share it. */
 static ch_status put_before(question_writer *m, const char *before, ch_question *q, ch_error *error) {

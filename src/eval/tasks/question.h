@@ -28,7 +28,7 @@ typedef struct ch_question {
 typedef struct ch_fewshot {
   int count;
   const ch_items *pool; /* source of the examples */
-  bool own;             /* true if the items are in the pool */
+  bool own;             /* true if the task's items are also the source of the examples */
 } ch_fewshot;
 
 /* Writes the questions of all items [items->count] in memory of the arena. Errors name the item by file and

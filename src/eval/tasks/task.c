@@ -102,7 +102,7 @@ static void read_forms(ch_task_reader *r, ch_task *task) {
   }
 }
 
-/* --- the whole ----------------------------------------------------------------------------------------------- */
+/* --- the whole description ----------------------------------------------------------------------------------- */
 
 static void read_output(ch_task_reader *r, ch_task *task) {
   static const char *const names[] = {"multiple_choice", "multiple_input", "loglikelihood",

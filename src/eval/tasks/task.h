@@ -30,8 +30,8 @@ typedef struct ch_task_form {
   ch_template *choices; /* list of choices; NULL: the templates `choice` give them */
   ch_template **choice; /* [choice_count]: single choices; NULL if `choices` gives the list */
   int choice_count;
-  ch_template *labels;  /* list of 1 for true and 0 for false choices, for acc on the true ones; or NULL */
-  ch_template *counted; /* CH_TASK_ROLLING: text whose words and bytes are counted; NULL: the target */
+  ch_template *labels;      /* list of 1 for true and 0 for false choices, from which acc follows; or NULL */
+  ch_template *counted;     /* CH_TASK_ROLLING: text whose words and bytes are counted; NULL: the target */
   ch_template *description; /* text before everything; or NULL */
   ch_template *group;       /* group of an item, such as a subject; or NULL */
   ch_template *prefix;      /* CH_TASK_GENERATE: beginning of the answer; or NULL */
@@ -61,7 +61,7 @@ ch_status ch_task_open(const char *name, ch_task **task, ch_error *error);
 ch_status ch_task_parse(const char *text, size_t size, const char *where, ch_task **task, ch_error *error);
 void ch_task_free(ch_task *task);
 
-/* Returns true for all tasks of RULER together: "ruler", or with a length "ruler@4k". */
+/* Returns true if the name means all tasks of RULER together: "ruler", or "ruler@4k" with a length. */
 bool ch_task_is_ruler_suite(const char *name);
 /* Returns the position at which a task's name ends: the @ before a length ("ruler:vt@4k"), else the terminating NUL. */
 const char *ch_task_name_end(const char *name);

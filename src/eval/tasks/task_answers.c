@@ -11,7 +11,7 @@ enum { USUAL_TOKENS = 256 /* the harness's */, MOST_TOKENS = 1 << 30 };
 
 /* --- generation_kwargs --------------------------------------------------------------------------------------- */
 
-/* Reads a text or a list of texts. Empty ones cannot end an answer and are left out. */
+/* Reads a text or a list of texts. Empty texts cannot end an answer and are left out. */
 static void read_stops(ch_task_reader *r, const json_t *value, ch_answer_rules *rules) {
   size_t count = json_is_array(value) ? json_array_size(value) : 1;
   if (count > CH_MOST_STOPS) {
@@ -98,8 +98,8 @@ static void read_regex(ch_task_reader *r, const json_t *object, ch_filter_step *
   step->ignored = read_ignored(r, object);
 }
 
-/* Reads a dictionary of answers and its default value, which is required. The harness accepts a missing one and fails
- * at the first answer that is not in the dictionary. */
+/* Reads a dictionary of answers and its default value, which is required. The harness accepts a missing default and
+ * fails at the first answer that is not in the dictionary. */
 static void read_map(ch_task_reader *r, const json_t *object, ch_filter_step *step) {
   const char *key;
   json_t *value;

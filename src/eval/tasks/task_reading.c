@@ -1,4 +1,4 @@
-/* Keys and values of a task's description. */
+/* Reads the keys and values of a task's description. */
 #include "eval/tasks/task_reading.h"
 
 #include <string.h>

@@ -18,7 +18,7 @@ const char *ch_answer_metric(const ch_answer_rules *rules) {
   return rules->exact_match ? "exact_match" : "recall";
 }
 
-/* Resets the counts of work before a filter is applied. */
+/* Resets the counts of work before an answer is filtered or judged. */
 static void begin_filters(ch_template_scope *scope) {
   scope->steps = scope->bytes = 0;
 }

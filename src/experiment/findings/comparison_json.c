@@ -99,7 +99,7 @@ static json_t *summary_to_json(const ch_summary *summary, const ch_comparison_tr
   return list;
 }
 
-/* Returns a list with one object per pair, the better one second. */
+/* Returns a list with one object per pair of groups. The better group of a pair is its second. */
 static json_t *differences_to_json(const ch_summary *summary) {
   json_t *list = json_array();
   for (int i = 0; i < summary->count; i++)
@@ -199,7 +199,7 @@ static json_t *warnings_to_json(const ch_comparison *comparison, ch_summary *sum
   return fine ? ch_warnings_to_json(&warnings) : NULL;
 }
 
-/* --- the whole ------------------------------------------------------------------------------------------------- */
+/* --- the whole file -------------------------------------------------------------------------------------------- */
 
 static json_t *models_to_json(const ch_comparison *comparison) {
   json_t *list = json_array();

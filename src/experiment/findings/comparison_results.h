@@ -1,4 +1,4 @@
-/* The results of a comparison, as in results.json. <crosshead/compare.h> declares those of a model. */
+/* The results of a comparison, as in results.json. <crosshead/compare.h> declares the results of a model. */
 #ifndef CH_EXPERIMENT_FINDINGS_COMPARISON_RESULTS_H
 #define CH_EXPERIMENT_FINDINGS_COMPARISON_RESULTS_H
 
@@ -41,7 +41,7 @@ struct ch_comparison {
   ch_match match;          /* quantity that is equal in all models */
   int64_t cache_per_token; /* with CH_MATCH_CACHE: largest number of cache elements per token */
   double budget_seconds;   /* with CH_MATCH_TIME: training time of each run */
-  /* true if seeds are added until there is a verdict; intervals then allow for all looks */
+  /* true if seeds are added until there is a verdict; the errors at all numbers of seeds then sum to 5 % */
   bool until_decided;
   bool open;               /* true while seeds may still be added */
   int planned;             /* number of planned runs; more than `count` if some are not finished */

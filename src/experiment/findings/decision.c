@@ -87,8 +87,8 @@ static bool is_excluded(const ch_summary *summary, int group) {
   return group >= summary->compared;
 }
 
-/* Marks the candidates. If the budget excludes the rule's choice, these are the groups that fit and are not worse than
- * the best that fits. */
+/* Marks the candidates. If the budget excludes the rule's choice, the candidates are the groups that fit and are not
+ * worse than the best group that fits. */
 static void find_candidates(ch_summary *summary, double budget, bool rule) {
   ch_decision *d = &summary->decision;
   for (int i = 0; i < summary->count; i++) {

@@ -47,8 +47,9 @@ ch_status ch_decide(const ch_comparison *comparison, ch_summary *summary, const 
 /* Returns the largest distance that the pick may be behind the best, as a share of the best loss (on images, a
  * difference of accuracy); INFINITY if it is unknown. */
 double ch_decision_risk(const ch_summary *summary);
-/* Marks in needs [groups] the groups that should get one more seed: those for which a second of training lowers the
- * risk most. While the risk is unknown, these are all that did not diverge. Returns the number of marked groups. */
+/* Marks in needs [groups] the groups that should get one more seed: the groups for which a second of training lowers
+ * the risk most. While the risk is unknown, all groups that did not diverge are marked. Returns the number of marked
+ * groups. */
 int ch_decision_next_seeds(const ch_summary *summary, bool *needs);
 
 #endif

@@ -24,9 +24,9 @@ struct ch_ladder {
   int rungs;
   int64_t *sizes, *tokens;         /* [rungs] requested parameters, in rising order, and tokens of each run */
   const char **directories;        /* [rungs] directories below `out`; "" for the comparison itself */
-  ch_ladder_mechanism *mechanisms; /* [count + diverged] those that diverged come last and have no law */
+  ch_ladder_mechanism *mechanisms; /* [count + diverged] diverged mechanisms come last and have no law */
   int count, diverged;
-  int64_t target, target_tokens; /* parameters and tokens of the target; 0: there is none */
+  int64_t target, target_tokens; /* parameters and tokens of the target; 0: no target */
   ch_ladder_laws *laws;          /* freed by ch_ladder_release; all else is in the comparison's arena */
 };
 

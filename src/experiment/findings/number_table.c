@@ -156,7 +156,7 @@ static void on_row(int ended_by, void *context) {
   end_row(context);
 }
 
-/* --- the whole --------------------------------------------------------------------------------------------------- */
+/* --- the whole table --------------------------------------------------------------------------------------------- */
 
 /* Returns the separator of a line's cells: a tab, else a semicolon, else a comma, else a blank. Separators in quotes do
  * not count. */

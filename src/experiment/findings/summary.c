@@ -100,8 +100,8 @@ static void fill_differences(ch_summary *summary, const ch_block_means *fit, con
     }
 }
 
-/* Marks the groups that diverged and moves them to the end. Their losses are not noise around a mean, so they have no
- * intervals. If all diverged, those with finite losses are compared. */
+/* Marks the groups that diverged and moves them to the end. Losses of diverged groups are not noise around a mean, so
+ * diverged groups have no intervals. If all groups diverged, the groups with finite losses are compared. */
 static void set_diverged_aside(const ch_comparison *comparison, ch_summary *summary) {
   for (int g = 0; g < summary->count; g++) {
     ch_group *group = &summary->groups[g];

@@ -25,7 +25,7 @@ typedef struct ch_difference {
 } ch_difference;
 
 struct ch_summary {
-  ch_group *groups; /* [count] the best first, those that diverged last */
+  ch_group *groups; /* [count] the best group first, diverged groups last */
   int count;
   int compared; /* number of groups that did not diverge; if all did, number of groups with finite losses */
   int seeds, fewest;          /* largest and smallest number of runs of a group */

@@ -140,7 +140,7 @@ ch_status ch_sweep_result_from_json(const json_t *object, const char *where, ch_
                   error);
 }
 
-/* --- the whole --------------------------------------------------------------------------------------------------- */
+/* --- the whole sweep --------------------------------------------------------------------------------------------- */
 
 static json_t *choice_to_json(const ch_sweep_choice *c) {
   return json_pack("{ss, so, so, so, so, sI, sb}", "name", c->name, "largest_stable_lr",

@@ -195,7 +195,7 @@ static void put_choice(const ch_summary *summary, int group, ch_text *text) {
   ch_text_puts(text, " behind)");
 }
 
-/* Writes the choices with larger costs than the pick, or those with smaller ones. */
+/* Writes the choices that cost more than the pick or, if `larger` is false, the choices that cost less. */
 static void put_choices(const ch_summary *summary, bool larger, ch_text *text) {
   const ch_decision *d = &summary->decision;
   bool images = on_images(&summary->groups[0]);

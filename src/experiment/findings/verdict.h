@@ -11,8 +11,8 @@ extern const char *const ch_verdict_kinds[];
 /* Fills names [summary->count] with the chosen mechanism and then the other candidates. Returns their number. */
 int ch_verdict_names(const ch_summary *summary, const char **names);
 /* Writes the answer, without a newline at its end: a line that names one choice, then lines about ties, smaller caches
- * and larger ones, as they apply. The first is like "Take mfa: 256 bytes of cache per token, at most 1.2 % behind the
- * best of 9 (3 seeds, 95 % confidence)." */
+ * and larger ones, as they apply. The first line is like "Take mfa: 256 bytes of cache per token, at most 1.2 % behind
+ * the best of 9 (3 seeds, 95 % confidence)." */
 void ch_verdict_sentence(const ch_summary *summary, const ch_comparison *comparison, ch_text *text);
 /* Writes the rule and its tolerance in a sentence. */
 void ch_verdict_rule(const ch_comparison *comparison, ch_text *text);

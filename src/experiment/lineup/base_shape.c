@@ -19,9 +19,9 @@ int64_t ch_base_vocabulary(int64_t params, int64_t text_bytes) {
   return size;
 }
 
-/* Returns the number of heads. Heads of models wider than 512 have 64 columns. Other models have 8 heads (4 below width
- * 64), or fewer if the width does not divide into that many heads of an even size. Small models have several heads too,
- * so that there is something to share. */
+/* Returns the number of heads. In models wider than 512 whose width is a multiple of 64, heads have 64 columns. Other
+ * models have 8 heads (4 below width 64), or fewer if the width does not divide into that many heads of an even size.
+ * Small models have several heads too, so that there is something to share. */
 static int64_t usual_heads(int64_t hidden) {
   if (hidden > 512 && hidden % 64 == 0) return hidden / 64;
   for (int64_t heads = hidden < 64 ? 4 : 8; heads > 1; heads /= 2)
@@ -35,8 +35,8 @@ static int64_t next_width(int64_t hidden) {
   return hidden + (hidden < 512 ? 64 : 256);
 }
 
-/* Returns the number of layers of width D, at least two, that comes nearest to `params`. A block has about 12 D^2
- * parameters with an FFN of width 8/3 D. */
+/* Returns the number of layers of width D, at least two, whose parameters come nearest to `params`. A block has about
+ * 12 D^2 parameters with an FFN of width 8/3 D. */
 static int64_t usual_layers(int64_t params, int64_t vocab, int64_t hidden) {
   double blocks = (double)(params - vocab * hidden) / (12.0 * (double)hidden * (double)hidden);
   return blocks > LEAST_LAYERS ? (int64_t)(blocks + 0.5) : LEAST_LAYERS;

@@ -18,7 +18,7 @@ typedef struct ch_planned_model {
   int64_t parameters;
   double lr;                  /* peak learning rate */
   const struct ch_tune *tune; /* rates that were tried; NULL: none */
-  int64_t steps;              /* steps of each run; 0: those of the comparison's training options */
+  int64_t steps;              /* steps of each run; 0: as many as in the comparison's training options */
 } ch_planned_model;
 
 typedef struct ch_compare_plan {

@@ -104,8 +104,8 @@ static bool stays_full(const ch_config *config, int64_t every, int64_t layer) {
   return every && ((layer + 1) % every == 0 || layer + 1 == config->num_hidden_layers);
 }
 
-/* Checks that the number of layers allows a type for each, and that the preset changes at least one. `all` is the
- * preset that changes every layer. */
+/* Checks that the number of layers allows a type for each layer, and that the preset changes at least one layer. `all`
+ * is the preset that changes every layer. */
 static ch_status check_layers(const ch_config *config, int64_t every, const char *all, const char *where,
                               ch_error *error) {
   if (config->num_hidden_layers > CH_MAX_LISTED_LAYERS)

@@ -22,8 +22,8 @@ ch_status ch_preset_check(const char *name, ch_error *error);
 ch_status ch_preset_apply(const char *name, ch_config *config, ch_error *error);
 
 /* Works like ch_preset_apply, but fails unless the cache has at most `most` elements per token and at least three
- * quarters of that. A name without a number ("gqa", "mla") gets the number that fits best. The message lists caches
- * that are possible. */
+ * quarters of that. A name without a number ("gqa", "mla") gets the number that fits best. The error message lists
+ * caches that are possible. */
 ch_status ch_preset_apply_cache(const char *name, int64_t most, ch_config *config, ch_error *error);
 /* Fails for a cache of `elements` that ch_preset_apply_cache would refuse. `possible` lists sizes that are possible
  * besides `elements`, each followed by ", "; or NULL. */

@@ -38,8 +38,8 @@ static ch_status decode_token(void *context, ch_error *error) {
   return ch_session_feed(d->session, &token, 1, &logits, error);
 }
 
-/* Rewinds the session before the first token and after `count` tokens. It then decodes one token that is not timed,
-   because this may plan the pass or find cold caches. */
+/* Rewinds the session before the first token and after `count` tokens. Then one token is decoded that is not timed,
+   because its pass may have to be planned and caches may be cold. */
 static ch_status begin_again(void *context, ch_error *error) {
   decode_loop *d = context;
   if (d->decoded > 0 && d->decoded < d->count) return CH_OK;

@@ -8,9 +8,9 @@ const double ch_tune_flat = 0.0025;
 
 /* The ratio of neighbouring rates. */
 static const double ratio = 2;
-/* A run is hopeless if its loss exceeds that of the best run by more than hopeless_share. It is judged only after
-   judged_from of its tokens. hopeless_share is large because, with a falling rate, runs at higher rates catch up at the
-   end. */
+/* A run is hopeless if its loss exceeds that of the best run by more than hopeless_share. A run is judged only after
+   the share judged_from of its tokens. hopeless_share is large because, with a falling rate, runs at higher rates catch
+   up at the end. */
 static const double hopeless_share = 0.08, judged_from = 0.5;
 
 static bool counts(const ch_tried_rate *rate) {
@@ -34,7 +34,7 @@ static int neighbour(const ch_tune *tune, int of, int steps) {
   return -1;
 }
 
-/* Tries the neighbours of the best rate, the higher one first. If no rate was trained to its end yet, lower ones are
+/* Tries the neighbours of the best rate, the higher one first. If no rate was trained to its end yet, lower rates are
  * tried. */
 double ch_tune_next(const ch_tune *tune, double usual) {
   if (tune->count == 0) return usual;

@@ -13,13 +13,14 @@ extern const double ch_tune_flat;
 
 typedef struct ch_tune {
   ch_tried_rate tried[CH_TUNE_MOST]; /* [count] rates in the order of their trials, the usual one first */
-  int count, most;                   /* numbers of rates that were tried, and that may be tried */
+  int count, most;                   /* number of tried rates, and maximum number of rates to try */
 } ch_tune;
 
 typedef struct ch_tune_result {
   double lr;        /* the vertex of the parabola or, if there is none, the best rate tried */
   double low, high; /* ends of the range of rates that are as good as `lr`; 0: there is no parabola */
-  /* share by which the loss at the usual rate exceeds that at the best rate tried; never negative */
+  /* share by which the loss at the usual rate exceeds that at the best rate tried; 0 if the usual rate was not trained
+     to its end */
   double usual_cost;
   bool at_edge; /* true if the best rate is the lowest or highest that was tried */
 } ch_tune_result;

@@ -26,7 +26,7 @@ typedef struct ch_scheduler_member {
   report said;
   ch_assignment word;
   int index; /* index of the group's piece; -1: none */
-  /* true if the group waits for a message; was sent "stop"; has sent its last message */
+  /* `asks`: the group waits for a message; `ended`: it was sent "stop"; `left`: it has sent its last message */
   bool asks, ended, left;
 } ch_scheduler_member;
 
@@ -156,7 +156,7 @@ static void send_assignment(ch_scheduler *scheduler, ch_scheduler_member *m, con
   ch_ranks_send(scheduler->all, m->rank, WORD_TAG, &m->word, sizeof m->word, &m->out);
 }
 
-/* Receives the groups' messages, and assigns pieces to those that wait. */
+/* Receives the groups' messages. Assigns pieces to groups that wait or, after a stop, sends "stop" to all groups. */
 static void serve(ch_scheduler *scheduler) {
   for (int g = 1; g < scheduler->groups; g++) {
     ch_scheduler_member *m = &scheduler->members[g];
@@ -318,7 +318,7 @@ static ch_assignment next_piece(ch_scheduler *scheduler) {
   ch_assignment piece = nothing;
   bool first = ch_scheduler_writes(scheduler);
   if (first) piece = await_word(scheduler);
-  if (first && piece.model >= 0) expect_word(scheduler); /* during a piece this can only be "stop" */
+  if (first && piece.model >= 0) expect_word(scheduler); /* during a piece the message can only be "stop" */
   ch_ranks_broadcast(scheduler->own, 0, &piece, sizeof piece);
   return piece;
 }

@@ -21,7 +21,7 @@ typedef struct ch_assignment {
 /* The outcome of a piece of work. */
 typedef struct ch_outcome {
   ch_status status;
-  bool done, told; /* true if the piece has ended; true if ch_scheduler_settle has handled it */
+  bool done, told; /* `done`: the piece has ended; `told`: ch_scheduler_settle has handled it */
   bool began;      /* true if a step was trained */
   ch_error error;  /* valid if `status` is not CH_OK */
 } ch_outcome;

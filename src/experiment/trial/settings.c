@@ -161,8 +161,8 @@ const ch_compare_settings ch_compare_usual = {
     .workers.ranks_per_run = 1,
     .verdict = {.tolerance = 0.01, .task_items = 100}};
 
-/* Returns sixteen sequences, or fewer (2 at least) if there would be less than 256 steps. With equally many tokens,
- * more steps of fewer sequences reach lower losses, and the learning rate matters less. */
+/* Returns the size of a batch: sixteen sequences, or fewer, but at least two, if there would be fewer than 256 steps.
+ * With equally many tokens, more steps of fewer sequences reach lower losses, and the learning rate matters less. */
 static int64_t usual_batch(int64_t tokens, int64_t sequence) {
   enum { MOST = 16, LEAST = 2, STEPS = 256 };
   int64_t batch = MOST;
@@ -459,7 +459,7 @@ static bool is_default(const ch_compare_settings *settings, const char *key, con
   if (!row) return false;
   ch_compare_settings usual = ch_compare_usual;
   usual.vision.images = settings->vision.images;
-  usual.lineup.parametrization = CH_PARAMETRIZATION_STANDARD; /* earlier versions had only this one */
+  usual.lineup.parametrization = CH_PARAMETRIZATION_STANDARD; /* earlier versions had no other */
   complete(&usual);
   json_t *of_usual = setting_json(row, &usual);
   bool same = json_equal(of_usual, value);

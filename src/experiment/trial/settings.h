@@ -1,6 +1,6 @@
 /* The settings of a comparison or sweep: their ranges, their defaults, and the file in the output directory that stores
- * them (compare.json, sweep.json). An experiment is continued only with these settings, apart from those that may
- * change. */
+ * them (compare.json, sweep.json). An experiment is continued only with the stored settings.
+ * ch_compare_settings_check has the exceptions. */
 #ifndef CH_EXPERIMENT_TRIAL_SETTINGS_H
 #define CH_EXPERIMENT_TRIAL_SETTINGS_H
 
@@ -15,8 +15,8 @@ typedef enum ch_experiment { CH_EXPERIMENT_COMPARISON, CH_EXPERIMENT_SWEEP } ch_
 /* The defaults of a comparison. */
 extern const ch_compare_settings ch_compare_usual;
 
-/* Checks that all settings are given and in range. *whole (may be NULL) receives them with the values that follow from
-   other settings. Messages name settings in braces, such as {tokens}. */
+/* Checks that all settings are given and in range. *whole (may be NULL) receives the settings, completed by values that
+   follow from other settings. Messages name settings in braces, such as {tokens}. */
 ch_status ch_compare_settings_complete(const ch_compare_settings *given, ch_experiment experiment,
                                        ch_compare_settings *whole, ch_error *error);
 

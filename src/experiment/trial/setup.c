@@ -32,8 +32,8 @@ enum {
 };
 
 /* The number of evaluated tokens of a run, as a share of its trained tokens, unless the limits on the number of
-   evaluations change it. They take about a tenth of the training time, because evaluating a token takes a third of the
-   time of training on it. */
+   evaluations change it. Evaluations take about a tenth of the training time, because evaluating a token takes a third
+   of the time of training on it. */
 static const double evaluation_share = 0.3;
 /* The share of the text for validation. It is larger than in `train`, because most comparisons run on small texts. */
 static const double validation_share = 0.1;
@@ -77,7 +77,7 @@ static int64_t steps_between_evaluations(const ch_train_options *training, int64
   double tokens = (double)training->steps * (double)ch_train_step_tokens(training);
   double count =
       fmin(fmax(evaluation_share * tokens / (double)eval_tokens, LEAST_EVALUATIONS), MOST_EVALUATIONS);
-  return (int64_t)ceil((double)training->steps / count); /* rounded up to avoid one just before the last */
+  return (int64_t)ceil((double)training->steps / count); /* rounded up: no evaluation just before the last */
 }
 
 static int64_t steps_for(const ch_compare_setup *setup, int64_t length) {
@@ -213,7 +213,7 @@ ch_status ch_compare_setup_describe(ch_compare_setup *setup, ch_error *error) {
   return fine ? CH_OK : ch_no_memory(error);
 }
 
-/* Returns the bytes of the text files that can be read. Opening the text reports the others. */
+/* Returns the total bytes of the text files that exist. Missing files are reported when the text is opened. */
 static int64_t text_bytes(const char *names) {
   char **paths;
   size_t count;

@@ -31,15 +31,15 @@ typedef struct ch_compare_setup {
   _Atomic bool stopped;   /* true if an event's callback returned false */
 } ch_compare_setup;
 
-/* Checks the settings and those of the directory, prepares the text or images, and plans the models and their training.
- * All ranks in settings->workers.ranks call it. dry: nothing is written and no text is prepared. If the directory holds
- * no comparison yet, the text's tokens are then arbitrary and their number is estimated
- * (experiment/trial/text_estimate.h). `comparison` must outlive the setup. With CH_MATCH_TIME the steps of the models
- * are not set yet (experiment/trial/match_time.h). Release with ch_compare_setup_close, also on failure. */
+/* Checks the settings, also against the settings that the directory stores, prepares the text or images, and plans the
+ * models and their training. All ranks in settings->workers.ranks call it. dry: nothing is written and no text is
+ * prepared. If the directory holds no comparison yet, the text's tokens are then arbitrary and their number is
+ * estimated (experiment/trial/text_estimate.h). `comparison` must outlive the setup. With CH_MATCH_TIME the steps of
+ * the models are not set yet (experiment/trial/match_time.h). Release with ch_compare_setup_close, also on failure. */
 ch_status ch_compare_setup_plan(const ch_compare_settings *settings, ch_experiment experiment, bool dry,
                                 ch_comparison *comparison, ch_compare_setup *setup, ch_error *error);
 /* Ends the preparation of a planned setup: describes the comparison, checks the runs in the directory, and writes the
- * settings of a new one. ch_compare_setup_keep writes those of a continued one later. */
+ * settings of a new comparison. ch_compare_setup_keep writes the settings of a continued comparison later. */
 ch_status ch_compare_setup_settle(ch_compare_setup *setup, ch_error *error);
 /* Begins a preparation for experiments that plan models of several shapes themselves: it checks the settings, reads the
  * mechanisms' names and prepares the text, as for a new comparison. No settings are saved. The caller then fills in

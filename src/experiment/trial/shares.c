@@ -1,4 +1,4 @@
-/* Orders runs by their predicted lengths, and divides those of a comparison into shares (`part` of `parts`). Equal
+/* Orders runs by their predicted lengths, and divides the runs of a comparison into shares (`part` of `parts`). Equal
  * settings give equal shares in every process. */
 #include "experiment/trial/shares.h"
 

@@ -18,8 +18,8 @@ typedef ch_status (*ch_task_checker)(const ch_compare_settings *settings, const 
 
 /* Checks before training that all tasks can be evaluated on the planned models. `check` may be NULL. */
 ch_status ch_compare_check_tasks(ch_compare_setup *setup, ch_task_checker check, ch_error *error);
-/* Evaluates every model that has weights on the tasks without results, and adds the results to its file. *asked becomes
-   true if a model was evaluated. */
+/* Evaluates every model that has weights on the tasks without results, and adds the results to the model's file. *asked
+   becomes true if a model was evaluated. */
 ch_status ch_compare_ask_tasks(ch_compare_setup *setup, ch_task_asker ask, bool *asked, ch_error *error);
 
 #endif

@@ -76,7 +76,7 @@ ch_status ch_estimate_prepared_text(const ch_data_options *options, ch_data *dat
                                             : estimate_tokens(options, data, error));
   if (options->tokenizer) CH_TRY(ask_tokenizer(options->tokenizer, data, error));
   data->train_sequences = data->train_tokens / options->sequence;
-  /* A text has at least as many bytes as tokens, so this one is certainly too short. */
+  /* A text has at least as many bytes as tokens, so a text with fewer bytes than a sequence has tokens is too short. */
   if (data->text_bytes < options->sequence)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "the text has %lld bytes, too few for one sequence of %lld tokens; use more text or a "

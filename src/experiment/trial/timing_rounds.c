@@ -19,7 +19,7 @@ enum { ROUNDS = 2 };
 
 /* The measurements of a model in one turn. */
 typedef struct speeds {
-  /* tokens (images) per second: of decoding (classification); of training, 0 if it was not timed */
+  /* tokens (images) per second. `rate`: decoding (classification); `step_rate`: training, 0 if it was not timed */
   double rate, step_rate;
   ch_curve_point depths[CH_DEPTHS];
   int depth_count;
@@ -146,7 +146,7 @@ bool ch_compare_has_weights(const ch_compare_setup *setup, const ch_model_result
 /* A run of the comparison, and its measurements if it is timed. */
 typedef struct timed_model {
   const ch_config *config; /* configuration whose training is timed too; NULL: training is not timed */
-  /* true if the run is timed in the next round; true if it was timed in an earlier round */
+  /* `wanted`: the run is timed in the next round; `taken`: it was timed in an earlier round */
   bool wanted, taken;
   speeds turns[CH_COMPARE_TURNS];
   ch_model_result best; /* the run's result with the steadiest speeds of all rounds */

@@ -5,8 +5,8 @@
 
 #include "experiment/trial/setup.h"
 
-/* Fills in the model's speed and, for text, its speeds at depths. They are copied from an earlier run of its name or,
- * for the first one, measured once with the weights in `directory`. */
+/* Fills in the model's speed and, for text, its speeds at depths. The speeds are copied from an earlier run of its name
+ * or, for the first run, measured once with the weights in `directory`. */
 ch_status ch_compare_time_alone(ch_compare_setup *setup, const char *directory, ch_model_result *model,
                                 ch_error *error);
 
@@ -18,10 +18,10 @@ ch_status ch_compare_keep_run(ch_compare_setup *setup, const ch_model_result *mo
 /* Times one model of each name, the first that has its weights, CH_COMPARE_TURNS times, the models in turns. Nothing is
  * timed if a run of each name was timed in turns before, unless settings.verdict.remeasure is set.
  *
- * Models that trained for at least two seconds and whose speeds are not steady are timed in a second round, and the
- * steadier round counts. Steps of training are timed too if they were not steady for any seed, or with `remeasure`. All
- * runs of a name get the medians and spreads, also in their files, because seeds do not change the speed. An
- * interruption leaves all results unchanged. *changed becomes true if a run's speed changed. */
+ * Models whose speeds are not steady are timed in a second round if they trained for at least two seconds or
+ * `remeasure` is set. The steadier round counts. Steps of training are timed too if they were not steady for any seed,
+ * or with `remeasure`. All runs of a name get the medians and spreads, also in their files, because seeds do not change
+ * the speed. An interruption leaves all results unchanged. *changed becomes true if a run's speed changed. */
 ch_status ch_compare_time_in_rounds(ch_compare_setup *setup, bool *changed, ch_error *error);
 
 #endif

@@ -77,7 +77,7 @@ static void on_started(void *context, int64_t step, const ch_trained_on *on) {
 
 static bool on_interrupted(void *context) {
   run_progress *r = context;
-  bool stops = ch_scheduler_stops(&r->setup->scheduler); /* needed in any case: it also serves other ranks */
+  bool stops = ch_scheduler_stops(&r->setup->scheduler); /* called in any case: it also serves other ranks */
   return stops || r->hopeless || r->failed != CH_OK;
 }
 

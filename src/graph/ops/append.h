@@ -13,7 +13,7 @@ typedef struct ch_append {
   int64_t stage_rows;    /* rows of the value for each sequence, in a pass of several tokens to a ring */
 } ch_append;
 
-/* Returns the attributes of the first append among the inputs of a streamed node. */
+/* Returns the attributes of the first append that a streamed node depends on, or NULL if there is none. */
 const ch_append *ch_append_behind(const ch_node *node);
 /* Returns the row of this run's first token among the states of a sequence. */
 int64_t ch_first_own_row(const ch_run *run, const ch_node *node, int64_t sequence);

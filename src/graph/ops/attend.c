@@ -212,7 +212,8 @@ static ch_attend alone(const ch_attend *args, const ch_kernels *kernels, int64_t
 /* The scratch memory of laying out: log-sum-exps, which last from one span of tokens to the next, the tiles, and
    attention's own scratch. */
 typedef struct laid_space {
-  size_t tiles, own, bytes; /* offsets of the tiles and of attention's scratch, and size of all */
+  /* tiles: offset of the tiles; own: offset of attention's scratch; bytes: size of all */
+  size_t tiles, own, bytes;
 } laid_space;
 
 static laid_space space_of(const ch_run *run, const ch_attend *args, const ch_stream *stream,
@@ -281,7 +282,7 @@ static ch_status attend_forward(ch_run *run, const ch_node *node) {
 }
 
 /* Returns the address of an operand's gradient. If the gradient has columns outside the operand, or shared with
-   another one, it is zeroed first. */
+   another operand, it is zeroed before the first addition. */
 static void *gradient_of(const ch_run *run, const ch_node *node, int input, bool *accumulate) {
   const attend *attributes = node->attributes;
   operand o = operand_of(&attributes->spec, input);

@@ -1,4 +1,4 @@
-/* Chooses the experts of every token. The choice has no gradient; route.c computes their weights. */
+/* Chooses the experts of every token. The choice has no gradient. route.c computes the weights of the experts. */
 #include "graph/ops/shapes.h"
 
 typedef struct choose_experts {

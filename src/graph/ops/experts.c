@@ -70,7 +70,7 @@ static ch_status experts_shape(ch_node *node, ch_error *error) {
   return ch_shape_as_input(node, X);
 }
 
-/* Returns the elements of gate and up of every choice, by expert. */
+/* Returns the number of elements of gate and up of all choices. */
 static int64_t experts_saved(const ch_node *node) {
   sizes s = experts_sizes_of(node);
   return 2 * s.choices * s.hidden;
@@ -314,7 +314,7 @@ static double experts_flops(const ch_node *node) {
   return 2.0 * KINDS * (double)s.choices * (double)s.width * (double)s.hidden;
 }
 
-/* Returns an upper bound, which is reached if all choices are different experts. */
+/* Returns an upper bound of the share of parameters that are read. It is exact if all choices are different experts. */
 static double experts_parameters_read(const ch_node *node) {
   sizes s = experts_sizes_of(node);
   return s.choices < s.experts ? (double)s.choices / (double)s.experts : 1;

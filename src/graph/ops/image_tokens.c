@@ -17,8 +17,8 @@ static ch_status image_tokens_shape(ch_node *node, ch_error *error) {
 }
 
 typedef struct sizes {
-  int64_t width, patches; /* elements of a token, and of all patches of an image */
-  size_t token, image;    /* bytes of a token, and of all tokens of an image */
+  int64_t width, patches; /* width: elements of a token; patches: elements of all patches of an image */
+  size_t token, image;    /* token: bytes of a token; image: bytes of all tokens of an image */
 } sizes;
 
 static sizes image_tokens_sizes_of(const ch_node *node) {

@@ -130,7 +130,8 @@ ch_node *ch_op_join_heads(ch_graph *graph, int64_t heads, int parts, ch_node *co
   return ch_graph_node(graph, &op, parts, in, &attributes, sizeof attributes);
 }
 
-/* If x was joined from parts and the slice is one of them, it returns that part and adds no node. */
+/* If heads is 1, x joins parts, and the slice is a part that is a whole input of x, returns the input and adds no
+   node. */
 ch_node *ch_op_slice_heads(ch_graph *graph, ch_node *x, int64_t heads, ch_head_slice slice) {
   int64_t offset = 0;
   for (int i = 0; x && x->op == &op && heads == 1 && i < x->inputs; i++) {

@@ -22,8 +22,8 @@ static void put(uint64_t *handle, MPI_Request request) {
   memcpy(handle, &request, sizeof request);
 }
 
-/* Returns the count of `bytes` bytes, and its type in *type. Data of more than 2 GiB is rounded up to units, which is
-   safe: the memory of such large tensors is a multiple of UNIT. */
+/* Returns the count of `bytes` bytes, and its type in *type. Data of 2 GiB or more is rounded up to units. This
+   is safe because the memory of such large tensors is a multiple of UNIT. */
 static int count_of(const group *g, size_t bytes, MPI_Datatype *type) {
   bool fits = bytes <= INT32_MAX;
   *type = fits ? MPI_BYTE : g->unit;

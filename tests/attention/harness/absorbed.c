@@ -1,4 +1,5 @@
-/* Checks ch_absorb, which folds modules into weights: logits stay equal, and no such module is left. */
+/* Checks ch_absorb, which folds modules into weights. Logits stay equal, and no shared matrices are left. Linear
+ * knocking is left only in mechanisms whose values use the key. */
 #include <stdlib.h>
 #include <string.h>
 

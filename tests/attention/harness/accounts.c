@@ -15,7 +15,8 @@ static void expect_equal(const specimen *s, const char *what, int64_t value, int
     complain(s, "%s is %lld and should be %lld", what, (long long)value, (long long)expected);
 }
 
-/* Returns how many of `tokens` tokens a layer caches. With a window, these are at most the window and the sinks. */
+/* Returns how many of `tokens` tokens a layer caches. A layer with a window caches at most the tokens of the window and
+   the sinks. */
 static int64_t kept_tokens(const specimen *s, int64_t layer, int64_t tokens) {
   const reference_config *c = &s->definition;
   int64_t most = c->window + c->sinks;
@@ -83,8 +84,8 @@ void check_cache_size(laboratory *lab, const specimen *s) {
   reference_figures figures;
   reference_count(&s->definition, &figures);
   expect_equal(s, "width of a token's states", ch_state_elements(&s->config), figures.cache_elements);
-  /* With an embedding gate, the cache also has ids of tokens and moments of the norm. With windows, the moments are in
-     rings but the ids are not, which the formula below does not cover. */
+  /* With an embedding gate, the cache also has ids of tokens and moments of the norm. The formula below does not cover
+     an embedding gate with windows, because moments are then in rings and ids are not. */
   if (s->config.attention.gate_embedding_dim && ch_any_layer_slides(&s->config)) return;
   int64_t beside = s->config.attention.gate_embedding_dim ? (int64_t)sizeof(int32_t) : 0;
   beside += reference_uncounted_scalars(&s->definition) * (int64_t)sizeof(float);
@@ -135,7 +136,7 @@ void check_parameters(laboratory *lab, const specimen *s) {
   expect_equal(s, "shared_latent_dim", account.shared_latent_dim, f.shared_latent_dim);
 }
 
-/* --- files --- */
+/* --- models that are written and read back --- */
 
 static void compare_configs(const specimen *s, const ch_config *read) {
   ch_text a = {0}, b = {0};

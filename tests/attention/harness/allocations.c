@@ -1,4 +1,4 @@
-/* Checks that after the first few, neither training passes nor decoding steps allocate. */
+/* Checks that training passes and decoding steps allocate no memory, except the first few of them. */
 #include <stdlib.h>
 
 #include "count_allocations.h"

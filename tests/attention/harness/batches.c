@@ -78,7 +78,8 @@ static bool same_logits(const specimen *s, const float *got, const float *expect
   return difference <= 1e-5f * largest;
 }
 
-/* Runs one step of texts `text` in `count` sequences of the session: the first ones, or those in `places`. */
+/* Runs one step of the texts `text` in `count` sequences of the session: the first ones, or those in `places`.
+   Complains and returns false if a text's logits are not those in `expected`, or if the step fails. */
 static bool step_together(const specimen *s, ch_session *session, const int32_t *places, const int64_t *text,
                           int64_t count, int64_t step, const float *expected) {
   int32_t tokens[TEXTS];

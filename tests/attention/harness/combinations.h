@@ -26,7 +26,7 @@ typedef struct combination_list {
 
 /* Adds a small model of 2 layers, 16 wide, with a vocabulary of 13 tokens, so that tokens repeat. `sizes` are further
    keys of the top level, which replace the usual ones. `attention` are the keys of the attention object after its type.
-   Both have ' instead of ", and may be "". */
+   `sizes` and `attention` have ' instead of ", and may be "". */
 void add_combination(combination_list *list, const char *sizes, const char *type, const char *attention);
 /* Like add_combination, with `sequences` of `length` tokens instead of 2 of 8. */
 void add_combination_of(combination_list *list, int64_t sequences, int64_t length, const char *sizes,
@@ -41,12 +41,13 @@ typedef struct crossing {
   char text[COMBINATION_TEXT];
 } crossing;
 /* Lists all texts "a, b" of an `a` from the first list and a `b` from the second. Both lists are NULL-terminated. ""
-   adds nothing. Returns the number of texts, of at most `most`. */
+   adds nothing. Returns the number of texts. Aborts if there are more than `most`. */
 int cross(const char *const *first, const char *const *second, crossing *out, int most);
 
 /* Runs every property over the list as cmocka tests. Returns the number of failures. */
 int run_combinations(const combination_list *list);
-/* Like run_combinations, only for properties that compare logits and losses. They do not change weights. */
+/* Like run_combinations, but only for the definition, packed documents, decoding, chunks, rewinding, forms of gates and
+   batches. */
 int run_values_of_combinations(const combination_list *list);
 
 #endif

@@ -116,7 +116,7 @@ static void check_refused_rewinding(const specimen *s, double *logits) {
   ch_session_free(session);
 }
 
-/* Checks that full rings go back by one token, any number of times, and by no more. */
+/* Checks that full rings go back by one token and by no more, and again after that token is fed. */
 static void check_rewinding_rings(laboratory *lab, const specimen *s) {
   const int64_t last = s->length - 1;
   if (ch_window_and_sinks(&s->config) >= s->length || s->config.sliding_window < 2) return;
@@ -189,7 +189,7 @@ void check_decoding_form(laboratory *lab, const specimen *s) {
   bool latent = type->absorbs_latents, gated = a->gate_embedding_dim > 0;
   bool grouped =
       gated && a->gate_op == CH_GATE_MULTIPLY && !a->qk_norm && !(a->knocking.on & (CH_ON_K | CH_ON_V));
-  bool absorbed = false; /* true if mixes of a layer are absorbed */
+  bool absorbed = false; /* true if the mixes of any layer are absorbed */
   if (s->config.num_hidden_layers == ch_linear_layers(&s->config)) return; /* no layer has attention */
   for (int layer = 0; layer < s->config.num_hidden_layers; layer++) {
     if (ch_layer_is_linear(&s->config, layer)) continue;

@@ -1,4 +1,5 @@
-/* Checks gradients in double: along a random direction of every tensor, they equal central differences of the loss. */
+/* Checks gradients in double. Along a random direction of each tried tensor, they equal central differences of the
+ * loss. Recomputation does not change them, and a second accumulated pass doubles them. */
 #include <math.h>
 #include <omp.h>
 #include <stdio.h>
@@ -34,7 +35,7 @@ static void free_gradients(gradient_set *set) {
   free(set->place);
 }
 
-/* Returns false for the bias of the choice of experts, of which no loss is a smooth function. */
+/* Returns false for the bias that shifts the choice of experts. The loss is not a smooth function of that bias. */
 static bool has_gradient(const char *name) {
   return !strstr(name, "e_score_correction_bias");
 }

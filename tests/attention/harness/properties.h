@@ -14,8 +14,9 @@ void check_gradients(laboratory *lab, const specimen *s);
 /* decoding.c */
 /* Creates a session. Complains and returns NULL if that fails. */
 ch_session *specimen_session(const specimen *s, int64_t sequences, int64_t chunk, ch_dtype dtype);
-/* Feeds tokens first ... first + count - 1 of sequences b ... b + n - 1 in one pass, and stores their logits
-   at their places in `logits` [sequences, length, vocab]. */
+/* Feeds tokens first ... first + count - 1 of sequences b ... b + n - 1 in one pass, and stores their logits at their
+   places in `logits` [sequences, length, vocab]. `session` has n sequences. Complains and returns false on failure. The
+   logits of other tokens are unchanged. */
 bool feed_tokens(const specimen *s, ch_session *session, int64_t b, int64_t n, int64_t first, int64_t count,
                  double *logits);
 void check_cached(laboratory *lab, const specimen *s);

@@ -42,8 +42,8 @@ bool specimen_open(const combination *from, specimen *s);
 void specimen_close(specimen *s);
 /* Returns the shape of a graph for all tokens of a specimen. */
 ch_model_graph specimen_shape(const specimen *s, ch_dtype dtype, ch_head head);
-/* Runs a graph of this shape once on `sequences` x `length` tokens. Returns the root's `count` elements as
-   doubles, which the caller frees. document_start may be NULL. On failure it complains and returns NULL. */
+/* Runs a graph of shape `shape` once on `sequences` x `length` tokens. Returns the root's `count` elements as doubles.
+   The caller frees them. document_start may be NULL. Complains and returns NULL on failure. */
 double *specimen_run(const specimen *s, ch_engine *engine, const ch_model_graph *shape,
                      const ch_tensor *weights, const int32_t *tokens, const int32_t *document_start,
                      int64_t count);

@@ -96,8 +96,7 @@ static inline void assert_same_logits(const trial *a, const trial *b) {
   assert_same("logits", a->logits, b->logits, a->s.sequences * a->s.length * a->s.vocab);
 }
 
-/* Compares the gradients of tensors that both models have, except dictionaries. Tensors with one name must have equal
-   values. */
+/* Asserts that all tensors whose names are in both models have equal gradients. Dictionaries are not compared. */
 static inline void assert_same_gradients(const trial *a, const trial *b) {
   int common = 0;
   for (int p = 0; p < a->s.params.count; p++) {

@@ -4,7 +4,7 @@
 
 #include "mechanism.h"
 
-/* Sets the width of S_q to head_dim if the config does not have it. */
+/* Sets the width of S_q to head_dim if the config has no width. */
 static void complete_factored_query(reference_config *c) {
   if (c->q_rank == 0) c->q_rank = c->head_dim;
 }

@@ -41,7 +41,7 @@ typedef struct tested_mechanism {
   double *(*attention)(reference_run *run, const double *x);
   /* Lists a layer's projections and returns their number. */
   int (*projections)(const reference_config *config, int layer, projection_shape shapes[MOST_PROJECTIONS]);
-  /* Returns the parameters of a layer's other tensors, without modules; NULL: none. */
+  /* Returns the number of parameters in a layer's other tensors, without modules; NULL: none. */
   int64_t (*others)(const reference_config *config, int layer);
   /* Returns the elements per token in a layer's cache. */
   int64_t (*cache)(const reference_config *config, int layer);
@@ -63,7 +63,8 @@ typedef struct tested_mechanism {
   tested_preset presets[8];  /* presets, and an element without a name */
 } tested_mechanism;
 
-/* Return all mechanisms, NULL-terminated, and the mechanism `name`, or NULL. */
+/* tested_mechanisms returns all mechanisms, NULL-terminated. tested_mechanism_find returns the mechanism `name`, or
+   NULL. */
 const tested_mechanism *const *tested_mechanisms(void);
 const tested_mechanism *tested_mechanism_find(const char *name);
 

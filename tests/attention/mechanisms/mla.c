@@ -108,8 +108,8 @@ static void latent_states(reference_run *run, const double *x) {
   run->group_rotary = rotary;
 }
 
-/* Computes keys and values by the layer's kv_b_proj, knocking and gate. The gate's norm has the moments of values from
-   the latent before the cache rounded it. */
+/* Computes keys and values by the layer's kv_b_proj, knocking and gate. The moments of the gate's norm are computed
+   from latents that the cache has not rounded. */
 static void latent_keys_values(reference_run *run) {
   const reference_config *c = run->config;
   int64_t length = run->length, n = c->nope, v = c->values, width = c->heads * (n + v);

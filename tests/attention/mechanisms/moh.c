@@ -4,7 +4,7 @@
 
 #include "mechanism.h"
 
-/* Passes x through "self_attn.head_gate.{name}" [n, D] and returns factor * softmax: [length][n]. */
+/* Passes x through the layer's matrix `name` [n, D] and returns factor * softmax: [length][n]. */
 static double *softmax_of(reference_run *run, const char *name, const double *x, int64_t n, double factor) {
   const reference_config *c = run->config;
   double *y = reference_apply(run, x, c->hidden, reference_matrix(run, name, n, c->hidden), n);

@@ -3,7 +3,8 @@
 
 #include "mechanism.h"
 
-/* Returns mixed[h][j] = sum_i mix[h, i] rows[i][j] for the keys j that query t sees. rows is [heads][length]. */
+/* Returns mixed[h][j] = sum_i mix[h, i] rows[i][j] for the keys j that query t sees. rows is [heads][length]. Returns
+   `rows` itself if `on` is false. */
 static double *mix_rows(reference_run *run, const char *name, bool on, double *rows, int64_t t) {
   if (!on) return rows;
   int64_t heads = run->config->heads, length = run->length;

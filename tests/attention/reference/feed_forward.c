@@ -71,7 +71,7 @@ static double *route(reference_run *run, const double *x) {
   return weights;
 }
 
-/* Runs every expert on every token and sums the results by weight. */
+/* Runs every expert on every token. Returns the sum of the results by weight, plus the shared experts. */
 static double *mixture(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   const double *weights = route(run, x);

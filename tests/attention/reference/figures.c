@@ -86,8 +86,8 @@ static void count_feed_forward(const reference_config *c, int layer, int64_t *al
   *active += always + c->active * expert;
 }
 
-/* Returns the width of the space that heads share. By default, it is that of the layer with the fewest key or value
-   heads, of which mixed ones count as their components. */
+/* Returns the width of the space that heads share. By default, it is head_dim times the fewest key, value or component
+   heads of any layer. */
 static int64_t shared_latent_dim(const reference_config *c) {
   if (c->type->shared_latent_dim) return c->type->shared_latent_dim(c);
   int64_t heads = c->key_groups < c->value_groups ? c->key_groups : c->value_groups;

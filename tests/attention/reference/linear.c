@@ -47,7 +47,8 @@ void reference_layernorm_of(const double *of, double *x, int64_t count, int64_t 
 }
 
 /* Returns the radians per position of rotary pair i of n / 2. "linear" divides by the factor. "llama3" divides
-   wavelengths above context / low, keeps those below context / high, and interpolates between them. */
+   frequencies whose wavelength is above context / low, keeps those whose wavelength is below context / high, and
+   interpolates the others. */
 static double frequency(const reference_config *c, int64_t i, int64_t n) {
   double base = pow(c->theta, -2.0 * (double)i / (double)n), kept = 0;
   if (c->scaling.llama3) {

@@ -6,7 +6,7 @@
 
 #include "reference.h"
 
-/* The state of one sequence in one layer. */
+/* The state of the pass over one sequence. */
 typedef struct reference_run {
   const reference_config *config;
   reference_weights *weights;
@@ -16,8 +16,8 @@ typedef struct reference_run {
   const int32_t *start;  /* [length] first position seen, or NULL */
   int layer;
   double *kept_keys, *kept_values; /* [length][groups][d] of the first layer of a kv_layer_group */
-  /* mla, of the first layer of a group: latents [length][c] from the cache, and before they were cached; rotated key
-     [length][r]; keys [length][heads][n + r] and values [length][heads][v] */
+  /* mla: a group's latents [length][c] from the cache; the latents before the cache rounds them; the rotary key
+     [length][r]; keys [length][heads][n + r]; values [length][heads][v] */
   double *group_latent, *group_exact, *group_rotary, *group_keys, *group_values;
 } reference_run;
 
@@ -30,7 +30,8 @@ const double *reference_matrices(reference_run *run, const char *name, int64_t c
                                  int64_t columns);
 const double *reference_vector(reference_run *run, const char *name, int64_t n);
 bool reference_has(reference_run *run, const char *name);
-/* Return weights by their full name: [rows, columns, depth]; and [rows, columns] or [rows], by `rank`. */
+/* Return weights by their full name. reference_atoms returns [rows, columns, depth]. reference_model_tensor returns
+   [rows, columns] if `rank` is 2, or [rows] if it is 1. */
 const double *reference_atoms(reference_run *run, const char *name, int64_t rows, int64_t columns,
                               int64_t depth);
 const double *reference_model_tensor(reference_run *run, const char *name, int rank, int64_t rows,
@@ -50,7 +51,7 @@ void reference_layernorm(double *x, int64_t count, int64_t n, const double *weig
 void reference_layernorm_of(const double *of, double *x, int64_t count, int64_t n, const double *weight,
                             const double *bias, double eps);
 /* Rotates the last `rotary` of every head's `dim` numbers, or the first ones if rotary_share is below 1, by the token's
-   position, in place. x is [length][heads][dim]. Does nothing without RoPE. */
+   position, in place. x is [length][heads][dim]. Does nothing in layers without RoPE. */
 void reference_rope(reference_run *run, double *x, int64_t heads, int64_t dim, int64_t rotary);
 double reference_sigmoid(double x);
 
@@ -58,8 +59,8 @@ double reference_sigmoid(double x);
 
 /* Returns the matrix [out, in] of the projection "self_attn.{name}", which may be composed from shared parts. */
 const double *reference_projection(reference_run *run, const char *name, int64_t out, int64_t in);
-/* Return the parameters of attention that sharing adds (negative: saves), and the stored numbers that do not count as
-   parameters. */
+/* reference_shared_parameters returns the number of parameters that sharing adds to attention (negative: saves).
+   reference_uncounted_parameters returns by how much the stored elements outnumber the parameters. */
 int64_t reference_shared_parameters(const reference_config *config);
 int64_t reference_uncounted_parameters(const reference_config *config);
 
@@ -124,20 +125,22 @@ double *reference_queries(reference_run *run, const double *x);
 double *reference_values(reference_run *run, const char *name, const char *part, const double *x);
 /* Computes rotated queries, rotated keys and values of gqa and similar mechanisms. */
 void reference_queries_keys_values(reference_run *run, const double *x, double **q, double **k, double **v);
-/* Return numbers of heads of keys ('k') or values ('v'): those that query heads share, those that a layer's projection
-   computes, and those in the layer's cache. */
+/* Return a number of heads of keys ('k') or values ('v'). reference_groups counts the heads that attention reads,
+   reference_component_heads those that a layer's projection computes, and reference_cached_heads those in a layer's
+   cache. */
 int64_t reference_groups(const reference_config *config, char which);
 int64_t reference_component_heads(const reference_config *config, char which, int layer);
 int64_t reference_cached_heads(const reference_config *config, char which, int layer);
-/* Return the projections q_proj, k_proj, v_proj and o_proj, and the elements of keys and values in the
-   cache. */
+/* reference_projections_by_head lists q_proj, k_proj, v_proj and o_proj, and returns their number.
+   reference_cache_by_head returns the elements per token in a layer's cache. */
 int reference_projections_by_head(const reference_config *config, int layer, struct projection_shape *shapes);
 int64_t reference_cache_by_head(const reference_config *config, int layer);
 
 /* --- linear_layers.c --- */
 
-/* Compute a layer with a state of constant size: its output [length][hidden] for x [length][hidden], the number of its
-   parameters, and the number of elements in a sequence's state. */
+/* Layers with a state of constant size. reference_linear_attention returns the output [length][hidden] for x
+   [length][hidden]. reference_linear_parameters returns the number of a layer's parameters, and reference_linear_state
+   the number of elements in a sequence's state. */
 double *reference_linear_attention(reference_run *run, const double *x);
 int64_t reference_linear_parameters(const reference_config *config);
 int64_t reference_linear_state(const reference_config *config);

@@ -53,15 +53,16 @@ typedef struct reference_memory {
 /* A configuration with all defaults. */
 typedef struct reference_config {
   int64_t vocab, hidden, intermediate, layers, heads, groups, head_dim;
-  int64_t key_groups, value_groups; /* heads of keys and of values; usually both equal `groups` */
+  int64_t key_groups, value_groups; /* numbers of key heads and of value heads; default: `groups` */
   double eps, theta;
   bool tied, interleaved, biases; /* biases: true if q_proj, k_proj and v_proj have biases */
   double (*activation)(double x); /* activation of the feed-forward network */
   bool gated, mlp_bias;           /* true if the feed-forward network has a gate; true if it has biases */
-  bool layernorm, post; /* norms outside attention: true if LayerNorm; true if after each half's sum */
-  double norm_eps;      /* eps of the norms outside attention */
-  /* true for norms of each half's output instead of its input; true for norms of both; true if both halves read one
-     normed input */
+  /* true if norms outside attention are LayerNorm; true if they follow each half's sum */
+  bool layernorm, post;
+  double norm_eps; /* eps of the norms outside attention */
+  /* true for norms of each half's output instead of its input; true for norms of each half's input and output; true if
+     both halves read one normed input */
   bool branch, both, parallel;
   double embedding_factor, residual_factor, score_scale, logits_divisor;
   double score_cap, logits_cap; /* soft caps; 0: none */
@@ -80,7 +81,7 @@ typedef struct reference_config {
     bool gate, negative;
   } linear;
   bool sink_logits;
-  int64_t kv_group; /* number of layers that share the keys and values of the first of them */
+  int64_t kv_group; /* layers per group; all read the keys and values of the first */
   reference_position position;
   struct {         /* scaling of rotary frequencies */
     double factor; /* divisor; 1: no scaling */
@@ -130,7 +131,8 @@ typedef struct reference_config {
     int64_t rank; /* low_rank: rank of all matrices; 0: each matrix has its own */
     bool mlp;     /* masa: true if an MLP computes the coefficients from embeddings of layers */
     bool common;  /* masa: true if all projections of one shape have one dictionary */
-    int group_count, group_ends[REFERENCE_MAX_GROUPS]; /* groups of layers, and the layer after each */
+    /* number of groups of layers; layer after each group */
+    int group_count, group_ends[REFERENCE_MAX_GROUPS];
   } sharing;
   const reference_stored *stored; /* sizes from the checkpoint */
   int stored_count;

@@ -203,8 +203,8 @@ static projection_shape shape_of(const reference_config *c, const char *name) {
   return shape;
 }
 
-/* Returns the number of layers that have a projection. If the layers of a group share a latent, some projections are
-   only in one of them. */
+/* Returns the number of layers that have a projection. If the layers of a group share a latent, only one of these
+   layers has some of the projections. */
 static int64_t layers_of(const reference_config *c, const char *name) {
   int64_t layers = 0;
   projection_shape shape;

@@ -51,7 +51,7 @@ static state_gradient gradient_in_buffer(const ch_attend *args, const ch_attend_
 }
 
 /* Returns the panel of a part's turn. Parts get panels in turn, forwards and then backwards (0, 1, 2, 2, 1,
-   0, …). Later panels are more work under a causal mask, so this gives every part about equal work. */
+   0, …). Later panels are more work under a causal mask, so this order gives every part about equal work. */
 static int64_t panel_of_turn(const backward_plan *plan, int64_t part, int64_t turn) {
   return turn * plan->parts + (turn % 2 ? plan->parts - 1 - part : part);
 }

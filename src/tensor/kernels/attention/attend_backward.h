@@ -57,8 +57,8 @@ void attend_backward_allocate(const ch_attend *args, const backward_plan *plan, 
                               backward_space *space);
 /* Processes all keys that a panel of queries sees: accumulates its part of dK and dV, and writes its dQ. */
 void attend_backward_panel(backward_task *task, int64_t panel);
-/* Initialises the rows of dK and dV up to `end` before anything is added to them. This is done step by step,
-   while other rows are computed. */
+/* Initialises the rows of dK and dV up to `end` before anything is added to them. A task initialises rows step by step,
+   while it computes others. */
 void attend_clear_until(backward_task *task, int64_t end);
 
 /* Returns the tokens from `first` on of a part of the states, as a tile. */

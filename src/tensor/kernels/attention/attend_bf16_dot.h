@@ -29,7 +29,7 @@ static inline bool block_uses_bf16_dot(const ch_attend *args, const decode_plan 
 
 /* Rounds the queries [total, key_padded] to BF16; two neighbouring elements share a lane. */
 void attend_bf16_dot_start(const ch_attend *args, const decode_plan *plan, const decode_space *space);
-/* Like attend_gqa_scores and attend_gqa_sums; the second overwrites the scores. Block-quantised keys are
+/* Like attend_gqa_scores and attend_gqa_sums. attend_bf16_dot_sums overwrites the scores. Block-quantised keys are
    converted to BF16 between their products, and `tiles` then points to the converted keys. */
 void attend_bf16_dot_scores(const ch_attend *args, const decode_plan *plan, const decode_block *block,
                             const decode_space *space, ch_tiles *tiles);

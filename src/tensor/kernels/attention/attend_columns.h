@@ -190,7 +190,7 @@ ALWAYS_INLINE vec masked_score(const column_mask *mask, vec score, int64_t row) 
 }
 
 /* The largest lag of the running maximum behind the true one. Beyond it, sums are rescaled. Weights
-   stay below e^STALE, and almost no block after the first needs rescaling. */
+   are at most e^STALE, and almost no block after the first needs rescaling. */
 #define STALE 8
 
 /* Writes the weights e^(score - base) of rows begin … end-1 of a vector of columns. Returns their sum added

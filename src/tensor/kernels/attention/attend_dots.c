@@ -55,7 +55,7 @@ void attend_decode_start(const ch_attend *args, const decode_plan *plan, int64_t
 
 /* --- a block -------------------------------------------------------------------------------------------- */
 
-/* Turns the scores of all columns into weights, for one block. Scores are `ld` apart. */
+/* Turns the scores of all columns into weights, for one block. Rows of scores are `ld` elements apart. */
 static void weigh(const ch_attend *args, const decode_plan *plan, const decode_block *block,
                   const decode_space *space, const decode_state *state, int64_t ld) {
   const query_columns *c = &space->columns;

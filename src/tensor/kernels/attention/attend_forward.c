@@ -7,10 +7,10 @@ enum { MAX_PANELS = 8 };
 /* The division of the work: a task is one key-value head of one sequence and up to `panels` panels of `width`
    columns. */
 typedef struct forward_plan {
-  int64_t columns, width, panels; /* columns of a key-value head, columns of a panel, panels of a task */
+  int64_t columns, width, panels; /* columns per key-value head; columns per panel; panels per task */
   int64_t tasks_per_head, tasks;
   int64_t chunk; /* tasks that a thread fetches at once */
-  bool in_place; /* true if tiles are the memory itself */
+  bool in_place; /* true if tiles are read in place, without a copy */
   bool bf16_dot; /* true if products are BF16 dot products */
 } forward_plan;
 
@@ -54,8 +54,8 @@ static void allocate_forward(const ch_attend *args, const forward_plan *plan, sc
   for (int64_t p = 0; p < plan->panels; p++) allocate_panel(args, arena, &space->panel[p]);
 }
 
-/* A task and its columns. The tasks of the last queries come first, because a causal mask makes them the
-   longest. */
+/* A task and its columns. Within a head the tasks of the last queries come first, because a causal mask makes
+   them the longest. */
 typedef struct forward_task {
   int64_t sequence, kv_head, column, columns;
 } forward_task;
@@ -77,7 +77,8 @@ static int64_t end_of(const ch_attend *args, int64_t end) {
   return args->end_key > 0 && args->end_key < end ? args->end_key : end;
 }
 
-/* Queues the memory that a task reads first: a block of keys and values, its queries, its outputs. */
+/* Queues the memory that a task uses first: its queries and its outputs. A head's first task also queues a
+   block of keys and values if tiles are read in place. */
 static void queue_task(const ch_attend *args, const forward_plan *plan, int64_t number, fetch_queue *queue) {
   *queue = (fetch_queue){.count = 0};
   if (number >= plan->tasks) return;
@@ -113,8 +114,8 @@ static block_rows pair_block(const ch_attend *args, const block_rows *block, int
 }
 
 /* Produces the tile of up to BLOCK keys and values from `first` on once, for every panel that sees any of it;
-   `left` tokens are visible from `first` on. While the first panel uses the tile, the next tile is prefetched.
-   While the others use it, pieces of `later` are prefetched. */
+   `left` tokens are visible from `first` on. While the first panel uses the tile, the next tile is prefetched
+   if tiles are read in place. At all other times pieces of `later` are prefetched. */
 static void run_block(const ch_attend *args, const forward_plan *plan, const forward_task *task,
                       int64_t first, int64_t left, forward_panel *panel, int64_t panels, fetch_queue *later,
                       const forward_space *space) {

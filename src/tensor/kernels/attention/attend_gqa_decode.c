@@ -1,16 +1,16 @@
 /* GQA decode: attention over few queries, with several columns per key-value head, as a small matrix product
  * in registers.
  *
- * Scores: a vector holds EACH elements of KEYS keys, so that the sums of a tile end as short sums within
- * quarters of a vector. Queries are repeated for each key of a vector, in pieces that stay in L1. Weighted
- * values: a row of values is multiplied with all columns whose sums fit in registers. Keys and values are
- * read once, in place; 16-bit elements and quantised blocks are widened as they are loaded. */
+ * Scores: a vector holds EACH elements of KEYS keys, so that each score is a sum of only EACH lanes. Queries
+ * are repeated for each key of a vector, in pieces that stay in L1. Weighted values: a row of values is
+ * multiplied with all columns whose sums fit in registers. Groups of up to MOST_COLUMNS columns read keys and
+ * values once; 16-bit elements and quantised blocks are widened as they are loaded. */
 #include "tensor/kernels/attention/attend_gqa_decode.h"
 
 /* --- queries -------------------------------------------------------------------------------------------- */
 
-/* Bytes of repeated queries in a piece. Its elements of the head dimension are multiplied for all keys before
-   the next piece. */
+/* Bytes of repeated queries in a piece. A piece is a range of the head dimension. All keys are multiplied
+   with a piece before the next piece. */
 enum { QUERY_BYTES = 32 * 1024 };
 
 static int64_t piece_of(int64_t columns) {
@@ -88,7 +88,8 @@ ALWAYS_INLINE vec take_blocks(const ch_dtype dtype, const char *first, int64_t s
 #endif
 }
 
-/* Copies the last `left` elements of KEYS keys that are not block-quantised to `piece`, followed by zeros. */
+/* Copies the last `left` elements of KEYS keys to `piece` as reals, each key's followed by zeros. The keys
+   must not be block-quantised. */
 static __attribute__((noinline)) void take_last(ch_dtype dtype, const char *keys, int64_t stride, int64_t k,
                                                 int64_t left, real piece[VL]) {
   memset(piece, 0, VL * sizeof(real));
@@ -203,7 +204,7 @@ static inline void find_rows(const ch_tiles *tiles, int64_t dim, int64_t head, i
   if (in_keys > 0) rows[1] = tail;
 }
 
-/* Copies the last keys of a block, which are fewer than a tile, and fills the tile with zeros. */
+/* Copies the last keys of a block, which are fewer than a tile, and fills the rest of the tile with zeros. */
 static __attribute__((noinline)) void copy_last(int64_t tile, key_rows rows[2], int64_t left, ch_dtype dtype,
                                                 real *space) {
   char *to = (char *)space;
@@ -293,7 +294,7 @@ void attend_gqa_scores(const ch_attend *args, const decode_plan *plan, const dec
   }
 }
 
-/* --- memory --------------------------------------------------------------------------------------------- */
+/* --- prefetching ---------------------------------------------------------------------------------------- */
 
 static void add_piece(fetch_stream *stream, const char *begin, int64_t bytes) {
   stream->later[stream->count].begin = begin;
@@ -301,7 +302,8 @@ static void add_piece(fetch_stream *stream, const char *begin, int64_t bytes) {
   stream->lines += (bytes + 63) / 64;
 }
 
-/* Adds the rows of a tile in place, from FAR_AHEAD bytes on. */
+/* Adds as many bytes as `count` rows of a tile have. They begin FAR_AHEAD bytes, rounded up to whole rows,
+   after its start. */
 static void add_tile(fetch_stream *stream, const ch_tile *tile, int64_t count) {
   int64_t row = bytes_of(tile->dtype, tile->stride);
   add_piece(stream, (const char *)tile->data + (FAR_AHEAD + row - 1) / row * row, count * row);
@@ -338,10 +340,10 @@ static int64_t sum_calls(const ch_attend *args, const decode_plan *plan, const d
   return calls * args->kv_heads;
 }
 
-/* Chooses the memory to prefetch. If tiles are read in place, it is the keys and values a little ahead of the
-   loop. If tiles are produced from states, all states of a block are needed at once. With many columns, or
-   values that share memory with keys, there are long stretches without reading. In these cases it is the whole
-   next block, spread over the work on this one. */
+/* Chooses the memory to prefetch: the keys or values a little ahead of the loop, or the whole next block,
+   spread over the work on this block. The whole block is better if tiles are produced from states, because
+   all states of a block are then needed at once. It is also better with many columns, or if values share
+   memory with keys, because the loops then have long stretches without reading. */
 void attend_gqa_prefetch(const ch_attend *args, const decode_plan *plan, const decode_block *block, bool sums,
                          fetch_stream *stream) {
   const ch_tiles *tiles = &block->tiles;

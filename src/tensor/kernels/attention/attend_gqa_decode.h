@@ -57,7 +57,8 @@ static inline bool has_few_columns(int64_t columns) {
   FOR_COLUMNS(EACH_SIZE, CH_KERNEL_DTYPE)
 
 /* Prefetching that is spread evenly over the `calls` calls of the innermost loops. A processor drops
-   prefetches while too many are outstanding, so each line is prefetched twice: far ahead and nearer. */
+   prefetches while too many are outstanding, so with few columns each line is prefetched twice: far ahead and
+   nearer. */
 enum { FAR_AHEAD = 16 * 1024, NEAR_AHEAD = 8 * 1024 };
 typedef struct fetch_stream {
   const char *next, *end; /* rest of the piece of memory that is prefetched now */
@@ -66,7 +67,7 @@ typedef struct fetch_stream {
   struct {
     const char *begin, *end;
   } later[CH_MAX_STATE_PARTS]; /* pieces of memory, in order */
-  int count, taken;            /* number of pieces in `later`, number of those already begun */
+  int count, taken;            /* count: pieces in `later`; taken: pieces of `later` already begun */
 } fetch_stream;
 
 ALWAYS_INLINE void fetch_step(const bool twice, fetch_stream *stream) {

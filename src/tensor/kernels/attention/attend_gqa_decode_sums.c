@@ -2,7 +2,7 @@
 #include "tensor/kernels/attention/attend_gqa_decode.h"
 
 /* Loads `vectors` (a constant) vectors of values. If they are block-quantised, they begin at element `at` (a
-   constant) of a block. Otherwise the row has `left` elements from here on. */
+   constant) of a block. Otherwise the row has `left` elements from `values` on. */
 ALWAYS_INLINE void take_values(const ch_dtype dtype, const int vectors, const char *values, const int at,
                                int64_t left, vec line[MOST_VECTORS]) {
   vec scale = splat(0);

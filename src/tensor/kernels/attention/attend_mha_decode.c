@@ -11,8 +11,9 @@
 
 #include "tensor/kernels/vector/prefetch.h"
 
-/* Prefetch distances in bytes: the far and the near distance, and the one for keys of the table's own type.
-   Values of the table's own type are not prefetched; the hardware prefetcher keeps up with them. */
+/* Prefetch distances in bytes: AHEAD is the far distance, NEARER the near distance, and WIDE_AHEAD the
+   distance for states of the kernel table's own type. Values of that type are prefetched only in a block's
+   last tokens; the hardware prefetcher keeps up with the others. */
 enum { AHEAD = 12 * 1024, NEARER = 2 * 1024, WIDE_AHEAD = 4 * 1024 };
 
 enum { UNIT = GROUP, UNIT_VECTORS = UNIT / VL };
@@ -115,7 +116,8 @@ typedef struct mha_rows {
   int64_t ahead; /* bytes from a row to the memory that is prefetched meanwhile */
 } mha_rows;
 
-/* Prefetches the bytes of one head of one token. Prefetches follow the order of memory, not that of the loops. */
+/* Prefetches the next `bytes` bytes and moves *prefetch_at past them. Prefetches follow the order of memory,
+   not that of the loops. */
 ALWAYS_INLINE void prefetch_head(const ch_dtype dtype, const char **prefetch_at, const int64_t bytes) {
 #pragma GCC unroll 8
   for (int64_t i = 0; i < bytes; i += 64) {

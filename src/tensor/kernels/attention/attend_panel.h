@@ -38,7 +38,7 @@ static inline void next_column(column_place *at) {
    strides; outputs and their gradients are contiguous. */
 typedef struct token_rows {
   const real *data;
-  int64_t dim, head, token; /* elements of a row, between heads, and between tokens */
+  int64_t dim, head, token; /* elements of a row; from head to head; from token to token */
 } token_rows;
 
 static inline token_rows query_rows(const ch_attend *args, const void *tensor) {
@@ -67,7 +67,8 @@ static inline void list_rows(const ch_attend *args, const token_rows *rows, int6
   for (int64_t i = 0; i < count; i++, next_column(&at)) list->row[i] = row_of(args, rows, sequence, &at);
 }
 
-/* Returns the memory of the rows that list_rows lists, for prefetching. */
+/* Returns the memory of columns first … first+count-1, extended to all heads of their queries, for
+   prefetching. */
 static inline upcoming upcoming_columns(const ch_attend *args, token_rows rows, int64_t sequence,
                                         int64_t kv_head, int64_t first, int64_t count) {
   int64_t group = args->heads / args->kv_heads, size = (int64_t)sizeof(real);
@@ -102,7 +103,7 @@ ALWAYS_INLINE void copy_row(const real *x, int64_t dim, real scale, real *y) {
 }
 
 /* Copies rows [count, dim] of a list times scale, each padded to whole vectors with zeros. For BF16 dots, two
-   rows share lanes: [ceil(count / 2)]. A last row without a partner is paired with zeros. */
+   rows share lanes: [ceil(count / 2), dim padded]. A last row without a partner is paired with zeros. */
 ALWAYS_INLINE void copy_columns(const bool bf16_dot, const row_list *list, int64_t count, int64_t dim,
                                 real scale, real *y) {
   int64_t padded = round_up(dim, VL);
@@ -122,9 +123,9 @@ ALWAYS_INLINE void put_row(const real *x, int64_t dim, real scale, real *y, bool
   }
 }
 
-/* The part of S^T [rows, vectors] of a block that any query sees: vector v of columns sees the first
-   seen[v] rows, all its columns see the first clear[v], columns i … i+TILE_ROWS-1 see the first column_rows[i
-   / TILE_ROWS]. */
+/* The visible part of S^T [rows, vectors] of a block. No column of vector v sees a row after the first
+   seen[v] rows. All its columns see all of the first clear[v] rows. Columns i … i+TILE_ROWS-1 see no row
+   after the first column_rows[i / TILE_ROWS] rows. */
 typedef struct block_shape {
   int64_t rows, vectors, ld; /* ld = vectors * VL */
   int64_t seen[PANEL_VECTORS], clear[PANEL_VECTORS], column_rows[(PANEL + TILE_ROWS - 1) / TILE_ROWS];
@@ -184,7 +185,7 @@ static inline void cap_block(const block_shape *shape, double cap, real *scores)
 }
 
 /* Y [columns, dim] (+)= W X: for every column the sum of the tile's rows X [rows, dim padded] with weights
-   W^T [rows, ld]. For BF16 dots, two rows share a lane in both. */
+   W^T [rows, ld]. For BF16 dots, two rows share a lane in X and in W. */
 static inline void sum_over_keys(const block_shape *shape, bool bf16_dot, int64_t count, const real *weights,
                                  const real *x, int64_t stride, int64_t dim, real *y, bool accumulate,
                                  const upcoming *next) {
@@ -245,7 +246,7 @@ static inline void allocate_panel(const ch_attend *args, scratch_arena *arena, f
   panel->sum = arena_reals(arena, PANEL * round_up(args->value_dim, VL));
 }
 
-/* Starts columns first … first+count-1 of a key-value head, or continues them. */
+/* Starts columns first … first+count-1 of a key-value head, or continues them if args->continues is set. */
 void attend_start_panel(const ch_attend *args, int64_t sequence, int64_t kv_head, int64_t first,
                         int64_t count, forward_panel *panel);
 

@@ -59,7 +59,7 @@ static void allocate_split_kv(const ch_attend *args, const decode_plan *plan, sc
   }
 }
 
-/* --- more columns: panels ------------------------------------------------------------------------------- */
+/* --- panels, for many columns --------------------------------------------------------------------------- */
 
 static void start_panels(const ch_attend *args, const decode_plan *plan, int64_t sequence,
                          decode_space *space, const decode_state *state) {
@@ -137,8 +137,8 @@ static void read_tokens(const ch_attend *args, const decode_plan *plan, const kv
     attend_decode_start(args, plan, part->sequence, space, state);
   else
     start_panels(args, plan, part->sequence, space, state);
-  /* The first block was not prefetched, so a long block would wait. The first block is short, and each next
-     one is twice as long. */
+  /* The first block was not prefetched, so a long first block would wait. If blocks are long, the first block
+     is short, and each next block is twice as long. */
   int64_t most = plan->block > BLOCK ? FIRST_BLOCK : plan->block;
   for (int64_t first = part->first; first < part->end;) {
     int64_t coming = 2 * most < plan->block ? 2 * most : plan->block;
@@ -217,8 +217,9 @@ static decode_state state_of_part(const ch_attend *args, const decode_plan *plan
   return state;
 }
 
-/* Returns the number of parts that a sequence is divided into. It depends only on its own length and the
-   planned number of threads, so that its result does not depend on the other sequences. */
+/* Returns the number of parts that a sequence is divided into. The number depends only on the sequence's own
+   length and the planned number of threads, so that the sequence's result does not depend on other
+   sequences. */
 static int64_t parts_of(const ch_attend *args, const decode_plan *plan, const split_memory *memory,
                         int64_t tokens) {
   int64_t work = tokens * args->kv_heads * plan->group_columns * (args->key_dim + args->value_dim);
@@ -227,12 +228,12 @@ static int64_t parts_of(const ch_attend *args, const decode_plan *plan, const sp
 }
 
 /* The owners of sequences. One thread reads all parts of a sequence, in their order in memory, as long as all
-   threads get the same amount of work. Otherwise the sequence has no owner, and every thread reads a part. All
-   threads compute the same owners. */
+   threads get the same amount of work. Otherwise the sequence has no owner, and the threads take turns to
+   read its parts. All threads compute the same owners. */
 enum { MOST_OWNERS = 64, NO_OWNER = -1 };
 
 typedef struct kv_owners {
-  int64_t tokens[MOST_OWNERS], most; /* tokens of each thread so far, and a thread's fair share */
+  int64_t tokens[MOST_OWNERS], most; /* tokens of each thread so far, and the fair share (0: none) */
   int threads;
 } kv_owners;
 
@@ -279,7 +280,7 @@ static void read_part(const ch_attend *args, const decode_plan *plan, const spli
 }
 
 /* First pass: reads this thread's parts of every sequence. At the end of each part it prefetches the next
-   one. It also merges a sequence if this thread reads all of its parts. */
+   part's first keys. It also merges a sequence if this thread reads all of its parts. */
 static void read_parts(const ch_attend *args, const decode_plan *plan, const split_memory *memory, int thread,
                        int threads) {
   scratch_arena arena = arena_at(args->scratch);

@@ -13,7 +13,7 @@ typedef struct decode_plan {
   int64_t group_columns, pitch, total;
   int64_t block;                    /* tokens at once */
   int64_t key_padded, value_padded; /* key_dim and value_dim rounded up to whole vectors */
-  bool dots, in_place; /* true for dot products, else panels; true if tiles are the memory itself */
+  bool dots, in_place; /* dots: dot products, not panels; in_place: tiles are read without a copy */
 } decode_plan;
 
 /* The running state of a part of a sequence: per column the maximum, the sum of weights and the weighted sum
@@ -24,8 +24,8 @@ typedef struct decode_state {
 
 /* A thread's scratch memory. */
 typedef struct decode_space {
-  /* the producer's scratch memory; panels: a block's keys and values; its scores; dot products: weights [block,
-     total] */
+  /* tile: the producer's scratch memory; keys, values: a head's rows as reals (panels); scores: a block's
+     scores; weights: [block, total] (dot products) */
   real *tile, *keys, *values, *scores, *weights;
   query_columns columns; /* dot products: all columns */
   real *q;               /* dot products: scaled queries [total, key_padded] */

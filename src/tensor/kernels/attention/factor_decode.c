@@ -1,7 +1,8 @@
 /* Attention over factors of keys and values (tensor/factor_attend.h). Queries are few, so each query's tokens
- * are divided into parts, one for every thread if there are enough. A part processes its tokens in blocks. One
- * product multiplies the rows B_k of a block with the queries of all heads, and each head combines them into
- * its scores. After a running softmax, another product multiplies the rows B_v with each head's weights. */
+ * are divided into parts, one for every thread if there are enough. A part processes its tokens in blocks.
+ * One product multiplies the rows B_k of a block with the queries of all heads, and each head combines the
+ * products into its scores. After a running softmax, another product multiplies the rows B_v with each head's
+ * weights. */
 #include "tensor/kernels/attention/attend_columns.h"
 #include "tensor/kernels/vector/stored_states.h"
 #include "tensor/kernels/vector/lanes.h"
@@ -18,7 +19,7 @@ typedef struct factor_sums {
 /* A thread's working memory; heads are padded to whole vectors in rows of scores. */
 typedef struct factor_space {
   real *q;                  /* [dim, padded], scaled */
-  real *factor[CH_FACTORS]; /* [TOKENS, width filled up to whole blocks], where the cache has another type */
+  real *factor[CH_FACTORS]; /* [TOKENS, width in whole blocks], used if the cache has another type */
   real *products, *scores;  /* [TOKENS * k_rank, padded], [TOKENS, padded] */
   real *weights;            /* [TOKENS * v_rank, padded] */
 } factor_space;
@@ -33,7 +34,8 @@ static int64_t padded_heads(const ch_factor_attend *a) {
   return round_up(a->heads, VL);
 }
 
-/* Returns the rows of a product over heads, in whole tiles. Rows past the last head have weights of zero. */
+/* Returns the number of rows of a product over heads: whole tiles, but at most the padded heads. Rows past
+   the last head have weights of zero. */
 static int64_t whole_rows(const ch_factor_attend *a) {
   int64_t rows = round_up(a->heads, TILE_ROWS);
   return rows < padded_heads(a) ? rows : padded_heads(a);
@@ -224,8 +226,8 @@ static void score_block(const ch_factor_attend *a, const factor_part *part, int6
   }
 }
 
-/* Turns scores into weights on the scale of the running maximum, and rescales the sums so far if that has
-   grown. */
+/* Turns scores into weights on the scale of the running maximum, and rescales the sums so far if the maximum
+   has grown. */
 static void weigh_block(const ch_factor_attend *a, int64_t count, const factor_space *s,
                         const factor_sums *sums) {
   int64_t padded = padded_heads(a), width = round_up(a->dim, VL);
@@ -302,8 +304,8 @@ static factor_part tokens_of(const ch_factor_attend *a, int64_t sequence, int64_
   return part;
 }
 
-/* Returns the number of parts that a query's tokens are divided into. It depends on its own work alone, so
-   that its result does not depend on others. */
+/* Returns the number of parts that a query's tokens are divided into. The number depends only on the query's
+   own work and the planned number of threads, so that the query's result does not depend on other queries. */
 static int64_t parts_of(const ch_factor_attend *a, const factor_part *all) {
   int64_t tokens = all->end - all->first, most = a->team->threads;
   int64_t parts = tokens * a->heads * (a->k_rank + a->v_rank) * a->dim / CH_PARALLEL_ELEMENTS;

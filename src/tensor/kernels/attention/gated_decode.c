@@ -1,6 +1,7 @@
-/* EG-MLA's decoding (tensor/gated_attend.h). Frequent ids are folded into the query and unfolded from the sums,
- * in blocks of ids, by small matrix products. Their tokens are then processed one after the other, all heads at
- * once, with a running softmax. Tokens of rare ids are expanded (gated_expand.c). */
+/* EG-MLA's decoding (tensor/gated_attend.h). Frequent ids are folded into the query and unfolded from the
+ * sums, in blocks of ids, by small matrix products. Between folding and unfolding, their tokens are processed
+ * one after the other, all heads at once, with a running softmax. Tokens of rare ids are expanded
+ * (gated_expand.c). */
 #include "tensor/kernels/attention/gated_space.h"
 
 /* A piece of a group: tokens first … first+count-1 of the sequence's list. `row` is the index of the group's id
@@ -126,7 +127,7 @@ static void weigh(const ch_gated_attend *a, int64_t count, const gated_space *s)
   }
 }
 
-/* Adds a weighted token to the latents of its id, for all heads. */
+/* Adds a weighted token to the sum of latents of its id, for all heads. */
 static void add_token(const ch_gated_attend *a, const real *weights, const real *state, const real scalars[2],
                       const gated_space *s, real *sums) {
   for (int64_t h = 0; h < a->heads; h++) {
@@ -216,8 +217,8 @@ static double cost_of(const costs *c, int64_t tokens) {
   return tokens <= c->seldom ? c->expanded * (double)tokens : c->folded + c->met * (double)tokens;
 }
 
-/* Returns the tokens whose cost is from `from` to `to` of the total. A group that is folded is cut only if both parts
-   are worth folding it again. */
+/* Returns the tokens whose cost is from `from` to `to` of the total. A group that is folded is cut only if
+   both parts have at least TOKENS tokens. */
 static share share_of(const ch_id_groups *groups, const costs *c, double from, double to) {
   share s = {
       .group = groups->count, .begin = groups->first[groups->count], .end = groups->first[groups->count]};

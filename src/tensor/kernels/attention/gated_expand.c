@@ -9,7 +9,7 @@ typedef struct expanded_block {
   const ch_gated_attend *a;
   const gated_space *s;
   const int32_t *id;
-  int64_t count, vectors; /* tokens, and vectors of tokens */
+  int64_t count, vectors; /* tokens of the block; vectors that hold them */
   vec mean[VECTORS], std[VECTORS], distance[VECTORS];
 } expanded_block;
 

@@ -26,7 +26,7 @@ typedef struct gated_space {
   real *scores;                    /* [TOKENS, padded] */
   real *states, *scalars;          /* [TOKENS, c + r filled up to whole blocks], [TOKENS, 2] mean and 1/std */
   real *across, *products, *gates; /* [c + r, EXPANDED], [n + v, EXPANDED], [n + v, EXPANDED] */
-  real *rope, *base_query, *fixed; /* [heads, r] scaled; [heads, n] scaled; [2, padded]: q.gamma and q.beta */
+  real *rope, *base_query, *fixed; /* [heads, r]; [heads, n] times gamma; [2, padded] q.gamma and q.beta */
 } gated_space;
 
 static inline int64_t padded_heads(const ch_gated_attend *a) {
@@ -72,7 +72,8 @@ static inline void fetch_gates(const ch_gated_attend *a, const int32_t *id, int6
     fetch((const char *)(gates_of(a, id[i]) + head * width), width * (int64_t)sizeof(real));
 }
 
-/* Copies the states of `count` tokens as reals, and their moments: 0 and 1 without a norm. */
+/* Copies the states of `count` tokens as reals, and their moments, mean and 1/std (0 and 1 without a
+   norm). */
 static inline void take_tokens(const ch_gated_attend *a, int64_t sequence, const int32_t *token,
                                int64_t count, real *states, real *scalars) {
   const ch_dtype dtype = a->latents.dtype;

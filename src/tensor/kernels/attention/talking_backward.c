@@ -7,16 +7,16 @@
  *   dA[g, h] = sum over pairs of dL_g S_h                dB[o, g] = sum over pairs of dW_o P_g
  *
  * If weights are mixed, delta is known only after a unit has read all its keys, so the unit reads them twice;
- * S, P and dP are saved the first time as far as KEPT allows. Otherwise delta = dO . O, and once is enough. A
- * task processes units of one sequence and adds up dK and dV: in place if no other task has that sequence,
- * else in a buffer. The buffers are then added in a fixed order. */
+ * S, P and dP are saved the first time as far as KEPT allows. Otherwise delta = dO . O, and reading the keys
+ * once is enough. A task processes units of one sequence and adds up dK and dV: in place if no other task has
+ * that sequence, else in a buffer. The buffers are then added in a fixed order. */
 #include "tensor/kernels/attention/talking.h"
 #include "tensor/kernels/vector/dot.h"
 
 enum { MOST_PARTS = 16 };
 
-/* One block's tiles. Without a mix of logits, scores are the weights' own memory; without one of weights, dW
-   is dP. */
+/* One block's tiles. Without a mix of logits, scores are the weights' own memory; without a mix of weights,
+   dW is dP. */
 typedef struct tile_set {
   real *scores, *weights, *dweights;
 } tile_set;
@@ -34,7 +34,7 @@ typedef struct gradient_space {
 typedef struct gradient_plan {
   talking_shape shape;
   int64_t tile;         /* reals of a tile */
-  int64_t slots, parts; /* tile sets that a thread saves, and tasks of a sequence */
+  int64_t slots, parts; /* tile sets that a thread saves; tasks per sequence */
   int64_t tasks;        /* tasks of all sequences */
   int64_t buffer;       /* reals of a part's own dK and dV; 0: the gradients themselves are used */
 } gradient_plan;

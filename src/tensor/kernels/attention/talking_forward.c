@@ -9,7 +9,7 @@ typedef struct talking_space {
   real *max, *sum;   /* [heads, rows] maximum and sum over this thread's keys */
   real *base, *norm; /* [heads, rows] over all keys: weight = norm e^(logit - base) */
   real *context;     /* [heads, rows, value_padded] */
-  real *work, *kept; /* one tile, and `slots` tiles */
+  real *work, *kept; /* work: one tile; kept: `slots` tiles of logits or weights */
 } talking_space;
 
 typedef struct talking_plan {

@@ -20,7 +20,7 @@ typedef struct backward_space {
   real *dq, *dk; /* [CHUNK, key_ld] sums over all value heads of the head */
   /* [CHUNK, key_ld] of one value head: dQ, the first two terms of dK, and the other terms of dK */
   real *own_dq, *as_row, *as_column;
-  real *weighted;                     /* [CHUNK, key_ld] */
+  real *weighted;                     /* [CHUNK, key_ld] intermediate results */
   real *mixing, *keys;                /* [CHUNK, CHUNK] dP, dA */
   real *errors, *moved, *dout, *back; /* [CHUNK, value_ld] e, u, dO, and dU, which becomes R and dE */
   real *moved_across;                 /* [value_dim, CHUNK] u^T */
@@ -69,7 +69,7 @@ static void solve_across(const delta_sizes *sizes, const delta_chunk *c, real *x
 }
 
 /* Multiplies A [count, CHUNK] by sign * G entry by entry, on and below the diagonal, or only below it. The
-   other entries become zeros. */
+   other entries that products read become zeros. */
 static void times_decays(const delta_chunk *c, bool below, real sign, real *a) {
   for (int64_t i = 0; i < c->count; i++) {
     for (int64_t j = 0, end = strip_end(c, i); j < end; j += VL) {

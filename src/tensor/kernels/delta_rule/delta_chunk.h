@@ -1,8 +1,9 @@
 /* The chunked form of the gated delta rule, for its forward and backward passes.
  *
- * Of a chunk of n tokens after the state S_0, with c_i = a_1 ... a_i and G_ij = a_{j+1} ... a_i for i >= j, a
- * state is S_i = c_i S_0 + sum over j <= i of G_ij k_j (b_j e_j)^T, where the errors e_i = v_i - (a_i
- * S_{i-1})^T k_i solve a triangular system (the UT form of a product of Householder-like matrices):
+ * A chunk has n tokens and starts from the state S_0. With c_i = a_1 ... a_i and G_ij = a_{j+1} ... a_i for i
+ * >= j, the state after token i is S_i = c_i S_0 + sum over j <= i of G_ij k_j (b_j e_j)^T. The errors e_i =
+ * v_i - (a_i S_{i-1})^T k_i solve a triangular system (the UT form of a product of Householder-like
+ * matrices):
  *
  *   (I + M diag(b)) E = V - diag(c) K S_0,   M = G o K K^T below the diagonal
  *   O = diag(c) Q S_0 + P diag(b) E,         P = G o Q K^T on and below it

@@ -1,4 +1,4 @@
-/* The inputs of the gated delta rule: queries and keys of length 1, decays, and steps between 0 and 1. */
+/* The inputs of the gated delta rule: normalised queries and keys, decays, and steps. */
 #include "tensor/kernels/vector/dot.h"
 #include "tensor/kernels/vector/math.h"
 #include "tensor/kernels/vector/partials.h"
@@ -60,7 +60,7 @@ void KERNEL(decay_forward)(const ch_team *team, int64_t rows, int64_t n, const v
             decay_rows(first, last, n, x, rate, bias, y));
 }
 
-/* dx = -dy e^rate sigmoid(x + bias). dbias is the sum of dx over rows, and drate that of dy y. */
+/* dx = -dy e^rate sigmoid(x + bias). dbias is the sum of dx over rows. drate is the sum of dy y over rows. */
 void KERNEL(decay_backward)(const ch_team *team, int64_t rows, int64_t n, const void *x, const void *rate,
                             const void *bias, const void *dy, void *dx, bool accumulate, void *drate,
                             bool accumulate_rate, void *dbias, bool accumulate_bias, void *scratch) {

@@ -5,7 +5,7 @@ enum { STEP_VECTORS = VEC_BYTES == 64 ? 8 : 4 };
 
 /* The work of one token on some columns of a state. */
 typedef struct delta_step {
-  int64_t key_dim, ld; /* elements of q and k, and elements between rows of the state */
+  int64_t key_dim, ld; /* key_dim: elements of q and k; ld: elements between rows of the state */
   const real *q, *k;
   real decay, beta;
 } delta_step;

@@ -39,7 +39,8 @@ void KERNEL(combine_forward)(const ch_team *team, int64_t n, int64_t atoms, cons
   }
 }
 
-/* Computes the gradients of every atom from a block of dy, which stays in the cache meanwhile. */
+/* Computes the gradients of every atom and its coefficient from a block of dy. The block stays in the cache
+   meanwhile. */
 static void spread_block(int64_t at, int64_t end, int64_t n, int64_t atoms, const real *coefficients,
                          const real *x, const real *dy, real *dx, bool accumulate, real *products) {
   for (int64_t s = 0; s < atoms; s++) {
@@ -56,7 +57,7 @@ static void spread_block(int64_t at, int64_t end, int64_t n, int64_t atoms, cons
   }
 }
 
-/* Computes the gradients of every atom from part `part` of dy. */
+/* Computes the gradients of every atom and its coefficient from part `part` of dy. */
 static void spread_part(int part, int parts, int64_t n, int64_t atoms, const real *coefficients,
                         const real *x, const real *dy, real *dx, bool accumulate, real *products) {
   if (products) memset(products, 0, (size_t)atoms * sizeof(real));

@@ -91,7 +91,7 @@ ALWAYS_INLINE void gather_bytes(const unsigned char *w, size_t row_bytes, __m512
   fours[2] = _mm512_unpacklo_epi64(c, d), fours[3] = _mm512_unpackhi_epi64(c, d);
 }
 
-/* Loads the F16 at the beginning of 16 rows' blocks. */
+/* Loads the F16 at `w` and at the same place in the next 15 rows. */
 ALWAYS_INLINE __m512 gather_halves(const unsigned char *w, size_t row_bytes) {
   short half[LANES];
 #pragma GCC unroll 16

@@ -24,8 +24,8 @@ static __attribute__((noinline)) void gemv_some(const skinny_call *call, int64_t
   skinny_range(SKINNY_BF16_DOT, call, first, last);
 }
 
-/* Computes this thread's share of the products. Every thread packs x: reading it from another core's cache
-   would be slower. */
+/* Computes this thread's share of the products. If x has several rows, every thread packs them: reading x
+   from another core's cache would be slower. */
 static void gemv_range(const skinny_call *call, char *room, const ch_product *products, int64_t first,
                        int64_t last) {
   skinny_call mine = *call;

@@ -46,10 +46,11 @@ static lanes_row lanes_of(const void *rows, int64_t n, int64_t r) {
   return (lanes_row){row.q, row.start, row.scale, row.sum};
 }
 
-/* Returns the place of piece number `piece`, of 16 values, in its 128 values (Q4_0) or 256. Q4_0: the first
-   halves of four blocks, which are the low four bits of one vector, then their second halves. Q4_K: groups 0
-   and 2, the low bits of a vector, then 1 and 3, its high bits. Q6_K: group g of the first half, then group g
-   of the second, because one shift of the vector with the upper two bits serves both. */
+/* Returns the new place of a piece of 16 values. Eight pieces (Q4_0) or 16 pieces (other types) are reordered
+   together. Q8_0: the order does not change. Q4_0: the first halves of four blocks, which are the low four
+   bits of one vector, then their second halves. Q4_K: groups 0 and 2, the low bits of a vector, then 1 and 3,
+   its high bits. Q6_K: group g of the first half, then group g of the second, because one shift of the vector
+   with the upper two bits serves both. */
 static inline int place_of(ch_dtype dtype, int piece) {
   int group = piece / 2, half = piece % 2;
   if (dtype == CH_Q4_0) return half * 4 + group;
@@ -58,8 +59,8 @@ static inline int place_of(ch_dtype dtype, int piece) {
   return piece;
 }
 
-/* Rounds 32 values of x to integers and writes the initial sums of every four (-zero times their sum). Returns
-   the scale. */
+/* Rounds 32 values of x to integers and writes the initial sums of every four (-zero times their sum). Sets
+   *total to the sum of all integers. Returns the scale. */
 static inline float round_group(const float *x, int zero, int8_t q[GROUP], int32_t start[GROUP / 4],
                                 int32_t *total) {
   __m512 a = _mm512_loadu_ps(x), b = _mm512_loadu_ps(x + 16);
@@ -331,7 +332,8 @@ ALWAYS_INLINE void dot_superblocks(const int rows, const int outs, ch_dtype dtyp
     }
 }
 
-/* Multiplies weight rows *first … last-1, `outs` at a time, with `rows` rows of x. */
+/* Multiplies weight rows *first … last-1, `outs` at a time, with `rows` rows of x. Moves *first past them;
+   fewer than `outs` rows are left. */
 ALWAYS_INLINE void dot_range(const blocks_call *c, const int rows, const int outs, ch_dtype dtype,
                              const lanes_row *x, int64_t *first, int64_t last) {
   const unpacking u = unpacking_of(dtype);

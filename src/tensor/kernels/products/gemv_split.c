@@ -101,8 +101,8 @@ ALWAYS_INLINE void add_step(const int rows, const int outs, const real *x, const
 
 /* A part of a strip, and the weights to prefetch meanwhile. */
 typedef struct strip_part {
-  int64_t out, from, to;    /* first row of weights, and range of steps from ... to - 1 */
-  const char *next, *later; /* equal part of the next strip, for L1; lines of the next block, for L2 */
+  int64_t out, from, to;    /* out: first row of weights; steps from ... to - 1 */
+  const char *next, *later; /* next: same part of the next strip, for L1; later: next block, for L2 */
 } strip_part;
 
 ALWAYS_INLINE void add_part(const int rows, const int outs, const int prefetched, const split_call *c,
@@ -138,7 +138,7 @@ ALWAYS_INLINE void add_part(const int rows, const int outs, const int prefetched
 
 /* Strips of weights that are multiplied with all groups before the next strips. */
 typedef struct strip_block {
-  int64_t out, strips, end; /* first row of weights, number of strips, and end of the thread's rows */
+  int64_t out, strips, end; /* first row of weights; number of strips; end of the thread's rows */
 } strip_block;
 
 /* The memory to prefetch during a block: `rows` rows of weights. */
@@ -214,7 +214,7 @@ ALWAYS_INLINE void add_strips(const int outs, const int prefetched, const split_
   }
 }
 
-/* --- all of it ------------------------------------------------------------------------------------------ */
+/* --- a call --------------------------------------------------------------------------------------------- */
 
 /* Lays x out; zeros fill the last step. */
 static void lay_out(const split_call *c, const void *x, ch_dtype x_dtype, real *to) {

@@ -21,7 +21,7 @@ enum {
   GROUP = 4,                       /* maximum number of rows of x in a tile */
   X_BYTES = 32 << 10,              /* bytes of x that stay in L1 while the weights stream by */
   LEAST_VECTORS = 32,              /* minimum number of vectors in a piece */
-  MOST_KEPT = 32,                  /* rows of x whose sums stay in memory between pieces */
+  MOST_KEPT = 32,                  /* maximum number of rows of x whose sums stay in memory between pieces */
   PREFETCH_BYTES = 8192,           /* minimum prefetch distance of weights, with few rows of x */
   MOST_PREFETCHED = 3,             /* rows of a strip that one tile prefetches */
   PREFETCH_AFTER = 12 << 10,       /* bytes of the next product's weights to prefetch */
@@ -42,7 +42,7 @@ ALWAYS_INLINE int skinny_chains(const skinny_kind kind) {
 typedef struct skinny_call {
   int64_t rows, in, out;
   const char *x, *weight;
-  size_t x_bytes, weight_bytes; /* bytes of a row of x, and of a row of weights */
+  size_t x_bytes, weight_bytes; /* bytes of a row of x; bytes of a row of weights */
   const char *packed; /* SKINNY_BF16_DOT with several rows: x in the order of tiles, in whole lines */
   const real *bias;   /* [out], or NULL */
   real *y;
@@ -244,7 +244,8 @@ ALWAYS_INLINE skinny_spot skinny_after(const skinny_call *c, const int outs, int
 }
 
 /* Returns the memory that tile g of a piece prefetches: its share of the next piece and of the one after it.
-   If there is only one tile, it prefetches the whole next piece. */
+   If there is only one tile, it prefetches the whole next piece. With a single row of weights, the memory is
+   PREFETCH_BYTES ahead. */
 ALWAYS_INLINE skinny_ahead skinny_prefetched(const skinny_kind kind, const int outs, const int prefetched,
                                              const skinny_call *c, int64_t piece, skinny_spot spot,
                                              int groups, int g) {

@@ -106,8 +106,8 @@ static void row_strip(int64_t vectors, int rows, int64_t k, const real *a, int64
          a_column == 1 ? a_row : a_column, b + j * VL, ldb, c + j * VL, ldc, accumulate);
 }
 
-/* Computes the last n < VL columns. B's columns are copied into whole vectors. C's are computed in whole vectors
-   and then copied. */
+/* Computes the last n < VL columns. B's columns are copied into whole vectors. C's columns are computed in
+   whole vectors and then copied. */
 static void last_columns(int64_t m, int64_t n, int64_t k, const real *a, int64_t a_row, int64_t a_column,
                          const real *b, int64_t ldb, real *c, int64_t ldc, bool accumulate) {
   real lines[CHUNK][VL], sums[TILE_ROWS][VL];

@@ -1,8 +1,8 @@
 /* The register tile of small matrix products: four rows times a few vectors of columns, operands in cache.
  *
  * Every product of streaming attention is C (+)= A B with B read by whole vectors of its rows and A element
- * by element, so that neither is ever packed or transposed. Only A's layout differs. `tile_rows` reads A as
- * rows (element (i, p) at a[i * stride + p]), `tile_columns` as columns (a[p * stride + i]).
+ * by element, so that the tile functions pack and transpose nothing. Only A's layout differs. `tile_rows`
+ * reads A as rows (element (i, p) at a[i * stride + p]), `tile_columns` as columns (a[p * stride + i]).
  * `tile_bf16_dot_rows` and `tile_bf16_dot_columns` read pairs of BF16 in place of reals (bf16_dot.h) and add
  * up the products in reals. */
 #ifndef CH_KERNELS_PRODUCTS_TILE_PRODUCT_H

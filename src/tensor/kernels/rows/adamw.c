@@ -1,4 +1,5 @@
-/* The AdamW step: one pass over weight, gradient and both moments. */
+/* The AdamW step: one pass over weight, gradient and both moments. Also adds a number to a matrix's
+   diagonal. */
 #include "tensor/kernels/vector/variant.h"
 
 void KERNEL(adamw)(const ch_team *team, int64_t n, void *weight, const void *grad, void *m, void *v,

@@ -1,9 +1,9 @@
 /* Short causal convolutions, channel by channel, and SiLU after them: y = silu(z), z_t = sum over j of w_j
  * x_{t-j}.
  *
- * The last tap of the weights [channels, taps] is the token itself. They are transposed into rows of channels
- * once per call. Rows of x from before the first token come from a state of taps - 1 rows. Before the
- * beginning of a text or document they are zero. */
+ * The last tap of the weights [channels, taps] is the token itself. The weights are transposed into rows of
+ * channels once per call. Rows of x from before the first token come from a state of taps - 1 rows. Before
+ * the beginning of a text or document they are zero. */
 #include "tensor/kernels/vector/math.h"
 #include "tensor/kernels/vector/partials.h"
 
@@ -116,8 +116,8 @@ static void write_row(const ch_short_conv *a, const real *weights, const real *r
   }
 }
 
-/* Computes rows first ... last - 1, starting with the last. A ring holds dz of the rows after them, some of
-   which belong to another part. */
+/* Computes rows first ... last - 1, starting with the last. A ring holds dz of the current row and of the
+   taps - 1 rows after it. Some of these rows belong to another part. */
 static void backward_rows(const ch_short_conv *a, const ch_short_conv_gradient *g, const real *weights,
                           int64_t first, int64_t last, real *ring, real *dweights) {
   int64_t end = last + a->taps - 1 < a->sequences * a->length ? last + a->taps - 1 : a->sequences * a->length;

@@ -1,4 +1,4 @@
-/* Copies, sums and activations, element by element. */
+/* Copies, sums and activations, element by element. Also sums over rows or over all elements. */
 #include "tensor/kernels/vector/math.h"
 #include "tensor/kernels/vector/partials.h"
 

@@ -1,4 +1,5 @@
-/* Mixture of experts: counts the choices of experts, and sorts them by expert. */
+/* Mixture of experts: counts the choices of experts, sorts them by expert, and computes balancing's pull on
+   each expert. */
 #include "tensor/kernels/vector/variant.h"
 
 void KERNEL(count_choices)(int64_t n, const int32_t *chosen, int64_t *load) {

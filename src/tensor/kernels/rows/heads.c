@@ -1,4 +1,4 @@
-/* Rows seen as heads: mixing them linearly, and moving slices of them. */
+/* Rows seen as heads: mixing them linearly, and copying or adding slices of them. */
 #include "tensor/kernels/vector/narrow.h"
 #include "tensor/kernels/vector/stored_states.h"
 #include "tensor/kernels/vector/partials.h"

@@ -169,7 +169,7 @@ static void take_row(const ch_rope_states *c, int64_t t, real *y) {
     widen_row(CH_KERNEL_DTYPE, x, n, y);
 }
 
-/* Rotates a row in the half layout. Angles are summed in registers, once for all heads. */
+/* Rotates the pairs (i, i + half) of a row's heads. Angles are summed in registers, once for all heads. */
 ALWAYS_INLINE void turn_half_state(const ch_dtype dtype, const ch_rope_states *c, const real *base,
                                    const real *level, const char *x, real *y) {
   const int64_t half = c->rotary / 2, kept = c->head_dim - c->rotary, size = state_size(dtype);

@@ -188,7 +188,7 @@ void KERNEL(route_backward)(const ch_team *team, int64_t rows, const ch_routing_
                              accumulate));
 }
 
-/* --- what experts compute between their matrices -------------------------------------------------------- */
+/* --- SwiGLU between an expert's matrices ---------------------------------------------------------------- */
 
 static void swiglu_rows(int64_t first, int64_t last, int64_t n, const real *gate, const real *up,
                         const real *scale, real *y) {
@@ -229,7 +229,7 @@ void KERNEL(swiglu_rows_backward)(const ch_team *team, int64_t rows, int64_t n, 
             swiglu_rows_back(first, last, n, gate, up, scale, dy, dgate, dup, dscale));
 }
 
-/* --- rows on their way back ----------------------------------------------------------------------------- */
+/* --- sums of the experts' results ----------------------------------------------------------------------- */
 
 static void sum_places(int64_t first, int64_t last, int64_t count, int64_t n, const int32_t *places,
                        const real *x, real *y, bool accumulate) {

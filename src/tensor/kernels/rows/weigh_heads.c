@@ -51,7 +51,7 @@ void KERNEL(head_weights_forward)(const ch_head_weights *args, void *weights) {
             weigh_rows(first, last, args, weights));
 }
 
-/* Computes the gradient of row r's weights of shared heads. Returns the gradient of the stage's weight. */
+/* Computes the gradient of row r's logits of shared heads. Returns the gradient of the stage's weight. */
 static real shared_back(const ch_head_weights *a, const ch_head_weights_gradient *g, int64_t r, real stage,
                         const real *dy) {
   real along = 0, u[CH_MAX_EXPERTS], du[CH_MAX_EXPERTS];

@@ -1,8 +1,8 @@
 /* Functions of a vector, for all kernels: exp, log, sigmoid, tanh, soft cap and the normal distribution.
  *
- * The F32 variants use polynomials (minimax by Remez' algorithm; the error of each is stated). The F64 variant
- * calls the C library, lane by lane, so that the reference of the tests is exact. Each lane's result depends
- * on that lane alone: position in a row and the length of the row never change a value. */
+ * The F32 variants use polynomials, most of them minimax by Remez' algorithm. The error of each is stated.
+ * The F64 variant calls the C library, lane by lane, so that the reference of the tests is exact. Each lane's
+ * result depends on that lane alone: position in a row and the length of the row never change a value. */
 #ifndef CH_KERNELS_VECTOR_MATH_H
 #define CH_KERNELS_VECTOR_MATH_H
 

@@ -61,7 +61,7 @@ static inline bool is_spread(int64_t stride) {
 }
 
 /* Returns the rows of one head as reals: in place if possible, else in `space` [count, dim padded to whole
-   vectors]. If `vectors`, whole vectors will be read from the rows; they must then be whole vectors and
+   vectors]. If `vectors`, whole vectors will be read from the rows; the rows must then be whole vectors and
    spread over the cache. */
 static inline const real *head_rows(const ch_tile *tile, int64_t head, int64_t count, int64_t dim,
                                     bool vectors, real *space, int64_t *stride) {
@@ -121,7 +121,7 @@ enum { CH_FETCH_AHEAD = 4096 };
    once would stall the loop. */
 typedef struct upcoming {
   const char *rows;
-  int64_t count, stride, bytes; /* rows, bytes between rows, bytes of a row; count <= 0: nothing to read */
+  int64_t count, stride, bytes; /* count: rows (<= 0: none); stride: bytes between rows; bytes of a row */
 } upcoming;
 
 /* Returns rows first … first+count-1 of a head, for prefetching. They may be past the tile's last row if the

@@ -82,9 +82,9 @@ ALWAYS_INLINE vec splat(real value) {
   return value - (vec){0}; /* minus, so that -0 stays -0 */
 }
 
-/* vec_fma is a b + c and vec_fnma is c - a b, rounded once if the instruction set has that. The compiler fuses
-   nothing (-ffp-contract=off): it would do so in one loop and not in another, and a row's bits would depend on
-   the number of rows. */
+/* vec_fma is a b + c and vec_fnma is c - a b, rounded once for F32 if the instruction set has fused
+   operations. The compiler fuses nothing (-ffp-contract=off): it would do so in one loop and not in another,
+   and a row's bits would depend on the number of rows. */
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
 ALWAYS_INLINE vec vec_fma(vec a, vec b, vec c) {
   return (vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
