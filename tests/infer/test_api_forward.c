@@ -227,6 +227,15 @@ static void what_the_model_cannot_do_is_refused(void **state) {
   request.cached = 1;
   assert_int_equal(ch_forward(model, &request, &result, &error), CH_ERROR_ARGUMENT);
   ch_model_close(model);
+  ch_model *trained = exact(CH_PRECISION_F32, true);
+  request = whole;
+  request.gradients = true;
+  request.cached = 1;
+  assert_int_equal(ch_forward(trained, &request, &result, &error), CH_ERROR_ARGUMENT);
+  assert_non_null(strstr(error.message, "has no gradients"));
+  ch_model_close(trained);
+  ch_forward_result_free(NULL);
+  ch_forward_request_free(NULL);
 }
 
 int main(void) {
