@@ -19,8 +19,8 @@
 #define OF_MECHANISMS .of_mechanisms = true
 #define TEXT .models = CH_KEY_TEXT_MODELS
 #define IMAGES .models = CH_KEY_IMAGE_MODELS
-/* A key that is not implemented yet. It has a row so that its error message is clear. */
-#define NOT_YET .unsupported = true, NO_MEMBER
+/* A key of which only the default is supported. Its row makes the error for other values clear. */
+#define DEFAULT_ONLY .unsupported = true, NO_MEMBER
 #define CHOICES(...)                                                                                         \
   .choices = (const char *const[]) {                                                                         \
     __VA_ARGS__, NULL                                                                                        \
@@ -89,7 +89,7 @@ const ch_config_key ch_config_keys[] = {
     {"", "partial_rotary_factor", CH_KEY_NUMBER, OURS, TEXT, OPTIONAL, IN(partial_rotary_factor, 0, 1),
      .otherwise = 1},
     {"", "partial_rotary_factor", CH_KEY_NUMBER, HUGGING_FACE, TEXT, OPTIONAL, RANGE(0, 1), .otherwise = 1,
-     NOT_YET},
+     DEFAULT_ONLY},
     {"", "attention_bias", CH_KEY_BOOL, EVERYWHERE, MEMBER(attention_bias)},
     {"", "attention_output_bias", CH_KEY_BOOL, OURS, TEXT, OPTIONAL, MEMBER(attention_output_bias)},
     {"", "mlp_bias", CH_KEY_BOOL, EVERYWHERE, TEXT, OPTIONAL, MEMBER(mlp_bias)},
@@ -145,7 +145,7 @@ const ch_config_key ch_config_keys[] = {
     {"rope", "rope_theta", CH_KEY_NUMBER, HUGGING_FACE, OPTIONAL, .alias = true, IN(rope_theta, 1, 1e15),
      .otherwise = 10000},
     {"rope", "partial_rotary_factor", CH_KEY_NUMBER, HUGGING_FACE, OPTIONAL, RANGE(0, 1), .otherwise = 1,
-     NOT_YET},
+     DEFAULT_ONLY},
     {"rope", "factor", CH_KEY_NUMBER, EVERYWHERE, OPTIONAL, IN(rope_scaling.factor, 0, 1e9)},
     {"rope", "low_freq_factor", CH_KEY_NUMBER, EVERYWHERE, OPTIONAL,
      IN(rope_scaling.low_freq_factor, 0, 1e9)},
@@ -204,7 +204,7 @@ const ch_config_key ch_config_keys[] = {
     {"deepseek", "first_k_dense_replace", CH_KEY_WHOLE, HUGGING_FACE,
      IN(moe.first_dense_layers, 0, MOST_LAYERS)},
     {"deepseek", "moe_layer_freq", CH_KEY_WHOLE, HUGGING_FACE, OPTIONAL, RANGE(1, MOST_LAYERS),
-     .otherwise = 1, NOT_YET},
+     .otherwise = 1, DEFAULT_ONLY},
     {"deepseek", "norm_topk_prob", CH_KEY_BOOL, HUGGING_FACE, MEMBER(moe.renormalise), .otherwise = 1},
     {"deepseek", "routed_scaling_factor", CH_KEY_NUMBER, HUGGING_FACE, IN(moe.scale, 0, 1e6), .otherwise = 1},
     {"deepseek", "n_group", CH_KEY_WHOLE, HUGGING_FACE, OPTIONAL, IN(moe.groups, 0, CH_MAX_EXPERTS)},

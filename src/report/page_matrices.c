@@ -175,8 +175,7 @@ static json_t *figure_of(const matrix_list *all, family which, const char *name,
                                        "Coefficients of the shared atoms of %s"};
   static const char *const notes[] = {
       "Rows are outputs, columns inputs. Projections start as the identity and are shown clipped to 0 and 1; "
-      "gates "
-      "start at 0 and are not clipped.",
+      "gates start at 0 and are not clipped.",
       "Rows are the heads that attention uses, columns what they are mixed from.",
       "Each row is a layer and each column an atom. A layer's matrix is the sum of the atoms, weighted by "
       "its row."};

@@ -90,7 +90,7 @@ static void fill_differences(ch_summary *summary, const ch_block_means *fit, con
   for (int a = 0; a < count; a++)
     for (int b = 0; b < count; b++) {
       bool both = a < summary->compared && b < summary->compared;
-      double chance = both ? best->tie[a * summary->compared + b] : 0;
+      double chance = both ? best->tie[a * summary->compared + b] : INFINITY;
       ch_difference *d = &summary->differences[a * count + b];
       d->mean = summary->groups[a].quality - summary->groups[b].quality;
       d->low = both ? d->mean - chance : -INFINITY;
