@@ -179,6 +179,9 @@ ch_status ch_corpus_batch(const ch_corpus *corpus, ch_corpus_split split, uint64
                           int64_t sequences, int64_t length, int32_t *tokens, int32_t *targets,
                           int32_t *document_start, ch_error *error) {
   int64_t windows = ch_corpus_windows(corpus, split, length);
+  if (first < 0 || sequences < 0)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "cannot read a batch of %lld sequences from number %lld",
+                   (long long)sequences, (long long)first);
   if (windows < 1)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,

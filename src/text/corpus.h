@@ -75,9 +75,9 @@ int64_t ch_corpus_windows(const ch_corpus *corpus, ch_corpus_split split, int64_
    endless stream, every epoch shuffled by (seed, epoch) and, when concatenated, cut at another offset; any
    `first` is found at once. Validation: in order; rows past the end have targets -1. document_start
    [sequences, length] or NULL: the first place of its window that each token may see when attention stays
-   inside documents; then, and in packed files, the end token predicts nothing (-1). `first` and
-   `sequences` are at least 0. Errors: CH_ERROR_ARGUMENT if the split has no window, CH_ERROR_FORMAT if an id
-   exceeds the vocabulary. */
+   inside documents; then, and in packed files, the end token predicts nothing (-1). Errors: CH_ERROR_ARGUMENT
+   if the split has no window or `first` or `sequences` is negative, CH_ERROR_FORMAT if an id exceeds the
+   vocabulary. */
 ch_status ch_corpus_batch(const ch_corpus *corpus, ch_corpus_split split, uint64_t seed, int64_t first,
                           int64_t sequences, int64_t length, int32_t *tokens, int32_t *targets,
                           int32_t *document_start, ch_error *error);
