@@ -27,7 +27,8 @@ from test_transformers import CASES, CROSSHEAD, IMAGES, MLA, SIZES, VIT_CASES, a
 from crosshead.worker import model as models, run as worker
 
 STEPS = ("--steps", "20", "--batch", "2", "--accumulate", "2", "--seq", "32", "--eval-every", "10", "--eval-tokens", "500")
-DATA = pathlib.Path(__file__).resolve().parents[2] / "data"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DATA = ROOT / "data"
 MORE = {
     "coefficients of an MLP": {
         "sharing": {"type": "masa", "projections": ["q", "k", "v", "o"], "atoms": 2, "coefficients": "mlp"}, **attention(type="gqa")},
@@ -419,6 +420,13 @@ class Processes(Case):
         found = json.loads(shell(CROSSHEAD, *words, "--device", "nonsense").stdout)
         self.assertIn("nonsense is no device", found["not_estimated"])
         self.assertIsNone(found["total"]["seconds"])
+
+    def test_the_benchmark_of_a_gpu(self):
+        ran = shell(sys.executable, ROOT / "bench/gpu.py", "--device", "cpu", "--tiny", "--models", "mha", "--out", self.folder)
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        models = json.loads(pathlib.Path(self.folder, "gpu.json").read_text())["models"]
+        self.assertEqual([model["name"] for model in models], ["Llama (transformers)", "mha"])
+        self.assertTrue(all(model["tokens_per_second"] > 0 for model in models))
 
     def test_prepared_runs(self):
         run = self.prepare(self.config(attention(type="gqa")), "--data", self.text, *STEPS)

@@ -113,11 +113,13 @@ class Mechanism(nn.Module):
         if name == "flex_attention" and mask is None:
             name = "sdpa"  # plain causality, for which PyTorch has faster kernels
         function = eager_attention if name == "eager" else ALL_ATTENTION_FUNCTIONS[name]
-        size = v.shape[-1]
-        if name == "sdpa" and q.shape[2] > 1 and size != q.shape[-1]:
-            # Zeros make the sizes equal, which PyTorch's fused kernels ask for; without them it keeps whole matrices of scores.
-            most = max(size, q.shape[-1])
-            q, k, v = (F.pad(x, (0, most - x.shape[-1])) for x in (q, k, v))
+        size, least = v.shape[-1], 0
+        if name == "sdpa" and q.shape[2] > 1:
+            least = max(size, q.shape[-1])  # PyTorch's fused kernels need equal sizes; without them it stores whole matrices of scores
+        elif name == "flex_attention":
+            least = 16  # the smallest size that its kernels compute
+        if least > min(size, q.shape[-1]):
+            q, k, v = (F.pad(x, (0, max(least - x.shape[-1], 0))) for x in (q, k, v))
             return function(self, q, k, v, mask, dropout=0.0, scaling=scale, **tokens.options)[0][..., :size]
         return function(self, q, k, v, mask, dropout=0.0, scaling=scale, **tokens.options)[0]
 #? end
