@@ -115,7 +115,7 @@ CH_API int64_t ch_session_cache_token_bytes(const ch_session *session);
 
 /* The memory of a session, in bytes. */
 typedef struct ch_memory {
-  uint64_t weights;   /* bytes of the model's tensors: mapped files (shared between processes) and copies */
+  uint64_t weights; /* bytes of the model's tensors: mapped files (shared between processes) and copies */
   /* bytes of the key-value cache: all layers, sequences and max_tokens. Rows by token id count once for each token, but
    * at most once for each id of the vocabulary. */
   uint64_t cache;

@@ -102,7 +102,8 @@ double ch_session_cache_needs(const ch_config *config, const ch_session_options 
                vocabulary = (double)config->vocab_size,
                row = (double)ch_state_elements_of(config, CH_PART_BY_ID, 1) * sizeof(float),
                ids = row > 0 ? context * sizeof(int32_t) : 0,
-               scalars = (double)ch_state_elements_of(config, CH_PART_SCALARS, options->context) * sizeof(float);
+               scalars =
+                   (double)ch_state_elements_of(config, CH_PART_SCALARS, options->context) * sizeof(float);
   return sequences * ((double)ch_state_bytes_at(config, &options->cache, options->context) + scalars + ids +
                       (double)ch_fixed_state_bytes(config)) +
          row * (options->precompute_gates ? vocabulary : fmin(vocabulary, sequences * context));
