@@ -483,7 +483,7 @@ typedef enum ch_compare_event_kind {
   CH_COMPARE_EVENT_STEP = 4,        /* a training step is done */
   CH_COMPARE_EVENT_SHARE = 5,       /* now and then within a step or an evaluation longer than a second */
   CH_COMPARE_EVENT_MODEL = 6,       /* a run is finished */
-  CH_COMPARE_EVENT_FAILED = 7,      /* over several ranks: a run has failed, while others continue */
+  CH_COMPARE_EVENT_FAILED = 7,      /* a run has failed, while others continue */
   CH_COMPARE_EVENT_TIMING = 8,      /* after the last run: a model is timed */
   CH_COMPARE_EVENT_TIMED = 9,       /* the speed of a model is known */
   CH_COMPARE_EVENT_ASKING = 10      /* now and then while a trained model is evaluated on a task */

@@ -37,9 +37,8 @@ typedef struct ch_rank_group ch_rank_group;
 CH_API ch_status ch_ranks_join(ch_rank_group **ranks, ch_error *error);
 /* Makes this process rank `rank` of `count` on one machine, without MPI; ch_ranks_leave releases *ranks. sockets
  * [count] are connected to the other ranks (AF_UNIX, SOCK_SEQPACKET; the element of the own rank is ignored), and
- * ch_ranks_leave closes them. Messages must be below 64 KiB, which is enough for a comparison that trains a run in
- * each rank (compare.h), but not for a training step. If a rank dies, the others end too. Errors: CH_ERROR_ARGUMENT
- * for a rank outside 0 ... count - 1, CH_ERROR_MEMORY. */
+ * ch_ranks_leave closes them. If a rank dies, the others end too. Errors: CH_ERROR_ARGUMENT for a rank outside
+ * 0 ... count - 1, CH_ERROR_MEMORY; then the sockets stay open. */
 CH_API ch_status ch_ranks_over_sockets(int rank, int count, const int *sockets, ch_rank_group **ranks,
                                        ch_error *error);
 /* Waits until all ranks have called it, and releases `ranks`. NULL is fine. */

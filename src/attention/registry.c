@@ -89,9 +89,7 @@ static int64_t kept(const ch_config *config, int layer, int64_t tokens) {
   return ch_layer_slides(config, layer) && most < tokens ? most : tokens;
 }
 
-/* Returns the number of elements of all parts of a kind. Parts that each token has count once for each token that a
-   layer stores. */
-static int64_t elements_of(const ch_config *config, ch_part_kind kind, int64_t tokens) {
+int64_t ch_state_elements_of(const ch_config *config, ch_part_kind kind, int64_t tokens) {
   int64_t elements = 0;
   for (int layer = 0; layer < config->num_hidden_layers; layer++) {
     ch_state_part parts[CH_MAX_STATE_PARTS];
@@ -103,11 +101,11 @@ static int64_t elements_of(const ch_config *config, ch_part_kind kind, int64_t t
 }
 
 int64_t ch_state_elements_at(const ch_config *config, int64_t tokens) {
-  return elements_of(config, CH_PART_ELEMENTS, tokens);
+  return ch_state_elements_of(config, CH_PART_ELEMENTS, tokens);
 }
 
 int64_t ch_fixed_state_elements(const ch_config *config) {
-  return elements_of(config, CH_PART_FIXED, 0);
+  return ch_state_elements_of(config, CH_PART_FIXED, 0);
 }
 
 int64_t ch_fixed_state_bytes(const ch_config *config) {

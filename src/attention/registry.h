@@ -32,6 +32,9 @@ int64_t ch_state_elements(const ch_config *config);
 /* Returns the number of elements in the cache of a sequence with `tokens` tokens. A layer with a sliding window
    stores at most the tokens of the window and the sinks. */
 int64_t ch_state_elements_at(const ch_config *config, int64_t tokens);
+/* Returns the number of elements of all parts of a kind. Parts that each token has count once for each token that a
+   layer stores. */
+int64_t ch_state_elements_of(const ch_config *config, ch_part_kind kind, int64_t tokens);
 /* Returns the bytes of ch_state_elements_at in a cache of these types. */
 int64_t ch_state_bytes_at(const ch_config *config, const ch_cache_types *types, int64_t tokens);
 /* Returns the bytes of ch_fixed_state_elements. They are F32 in every cache. */

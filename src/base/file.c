@@ -96,17 +96,23 @@ ch_status ch_read_file(const char *path, size_t limit, char **text, size_t *size
   }
   char *buffer = malloc(bytes + 1);
   size_t done = 0;
-  while (buffer && done < bytes) {
+  ch_status status =
+      buffer ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for the %zu bytes of %s", bytes, path);
+  while (status == CH_OK && done < bytes) {
     ssize_t got = read(fd, buffer + done, bytes - done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    done += (size_t)got;
+    if (got > 0)
+      done += (size_t)got;
+    else if (got == 0)
+      status = ch_fail(error, CH_ERROR_IO,
+                       "%s has only %zu of its %zu bytes; nothing may change it while it is read", path, done,
+                       bytes);
+    else if (errno != EINTR)
+      status = system_error(error, "read", path);
   }
   close(fd);
-  if (!buffer) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the %zu bytes of %s", bytes, path);
-  if (done != bytes) {
+  if (status != CH_OK) {
     free(buffer);
-    return system_error(error, "read", path);
+    return status;
   }
   buffer[bytes] = 0;
   *text = buffer;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/utf8.h"
 
 void ch_put_cell(ch_cell to, const char *text) {
   size_t length = strlen(text), kept = length < CH_CELL ? length : CH_CELL - 4;
@@ -14,6 +15,15 @@ void ch_put_cell(ch_cell to, const char *text) {
   strcpy(to + kept, kept < length ? "..." : "");
   for (char *c = to; *c; c++)
     if ((unsigned char)*c < ' ' || *c == 127) *c = '?';
+}
+
+void ch_shorten_cell(ch_cell cell, int width) {
+  char *end = cell;
+  if (ch_utf8_count(cell) <= width) return;
+  for (int i = 0; i < width - 3; i++) do
+      end++;
+    while (((unsigned char)*end & 0xC0) == 0x80);
+  strcpy(end, "...");
 }
 
 void ch_put_json_cell(const json_t *value, ch_cell to) {

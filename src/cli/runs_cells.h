@@ -12,6 +12,8 @@ typedef char ch_cell[CH_CELL];
 
 /* Writes text into a cell. Control characters become '?'. Text that is too long ends in "...". */
 void ch_put_cell(ch_cell to, const char *text);
+/* Replaces the end of a cell of more than `width` characters by "...", so that it has `width`. */
+void ch_shorten_cell(ch_cell cell, int width);
 /* Writes a JSON value into a cell; "-" for null. */
 void ch_put_json_cell(const json_t *value, ch_cell to);
 

@@ -8,7 +8,6 @@
 #include "cli/runs_cells.h"
 #include "cli/runs_text.h"
 #include "base/table.h"
-#include "base/utf8.h"
 
 enum { FIXED = 11, MOST_MORE = 4, MOST_WIDTH = 32 };
 
@@ -137,7 +136,7 @@ static void put_line(list *l, int64_t run, ch_table *table) {
       ch_put_cell(cell, key);
     else
       ch_put_json_cell(json_object_get(flat_at(l, run), key), cell);
-    if (ch_utf8_count(cell) > MOST_WIDTH) strcpy(cell + MOST_WIDTH - 3, "...");
+    ch_shorten_cell(cell, MOST_WIDTH);
     ch_table_cell(table, "%s", cell);
   }
   ch_table_end_row(table);

@@ -77,7 +77,7 @@ void ch_runs_differences(const ch_run_list *found, ch_text *text) {
     ch_table_cell(&table, "%s", cell);
     for (int64_t i = 0; i < count; i++) {
       ch_put_json_cell(json_array_get(values, (size_t)i), cell);
-      if (ch_utf8_count(cell) > MOST_COMPARED_WIDTH) strcpy(cell + MOST_COMPARED_WIDTH - 3, "...");
+      ch_shorten_cell(cell, MOST_COMPARED_WIDTH);
       ch_table_cell(&table, "%s", cell);
     }
     ch_table_end_row(&table);

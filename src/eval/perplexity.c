@@ -67,7 +67,8 @@ ch_status ch_encode_joined(const ch_tokenizer *tokenizer, const ch_document *doc
   ch_status status = CH_OK;
   for (int64_t i = 0; status == CH_OK && i < count && ids->size < limit; i++) {
     unsigned flags = CH_TEXT_SPECIAL | (i == 0 ? CH_TEXT_WHOLE : CH_TEXT_BARE);
-    if (i > 0 && end_token >= 0) status = ch_ids_put(ids, end_token, error);
+    bool ended = i == 1 && ids->size > 0 && ids->data[ids->size - 1] == end_token; /* by the tokenizer */
+    if (i > 0 && end_token >= 0 && !ended) status = ch_ids_put(ids, end_token, error);
     if (status == CH_OK)
       status = ch_encoder_encode(encoder, documents[i].text, documents[i].size, flags, ids, error);
   }

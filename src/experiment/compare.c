@@ -114,7 +114,6 @@ static ch_status make_on_lead(void *context, const ch_assignment *piece, bool *b
 static void note_failure(comparison_job *c, int at, const ch_assignment *piece, const ch_outcome *outcome) {
   ch_compare_setup *setup = c->setup;
   ch_scheduler_note_failure(&c->failures, at, outcome);
-  if (ch_scheduler_is_alone(&setup->scheduler)) return;
   const char *name = setup->plan.models[piece->model].name;
   ch_compare_tell(setup, (ch_compare_event){.kind = CH_COMPARE_EVENT_FAILED,
                                             .as.failed = {name, piece->seed, &outcome->error}});
@@ -380,8 +379,8 @@ static ch_status lead(ch_compare_setup *setup, const ch_compare_hooks *outside, 
   ch_scheduler_dismiss(&setup->scheduler);
   if (status == CH_OK) status = time_in_turns(&c, error);
   if (status == CH_OK) status = ask_tasks(&c, error);
-  if (status == CH_OK) status = ch_compare_setup_keep(setup, error);
   if (status == CH_OK) status = ch_scheduler_report_failures(&c.failures, error);
+  if (status == CH_OK) status = ch_compare_setup_keep(setup, error);
   return status == CH_ERROR_INTERRUPTED ? comparison_interrupted(setup, error) : status;
 }
 

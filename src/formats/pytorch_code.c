@@ -113,7 +113,7 @@ static void put_part(const model *m, const char *name, size_t size, ch_text *cod
     const char *end = strchr(line, '\n'), *rest = line + 3;
     next = end + 1;
     if (marked(line, "#< ")) {
-      put_part(m, rest, (size_t)(end - rest), code);
+      if (!left_out) put_part(m, rest, (size_t)(end - rest), code);
     } else if (marked(line, "#? end\n")) {
       if (left_out == depth) left_out = 0;
       depth--;

@@ -35,22 +35,23 @@ static int64_t pattern_of(const char *name, char pattern[NAME_SIZE]) {
 }
 
 /* Stores a number for a layer: a single number while all layers are equal, else a list by layer. The list has null for
-   layers without the tensor that come after the first difference. */
-static void put_for_layer(json_t *row, const char *key, int64_t layer, double value) {
+   layers without the tensor that come after the first difference. Experts of one layer have equal numbers. Returns false
+   if out of memory. */
+static bool put_for_layer(json_t *row, const char *key, int64_t layer, double value) {
   json_t *old = json_object_get(row, key);
-  if (!old) {
-    json_object_set_new(row, key, ch_json_finite(value));
-    return;
-  }
-  if (json_is_number(old) && json_number_value(old) == value) return;
+  if (!old) return json_object_set_new(row, key, ch_json_finite(value)) == 0;
+  if (json_is_number(old) && json_number_value(old) == value) return true;
   if (json_is_number(old)) {
     json_t *list = json_array();
-    for (int64_t i = 0; i < layer; i++) json_array_append(list, old);
-    json_object_set_new(row, key, list);
+    bool good = true;
+    for (int64_t i = 0; i < layer; i++) good &= json_array_append(list, old) == 0;
+    if (json_object_set_new(row, key, list) != 0 || !good) return false;
     old = list;
   }
-  while ((int64_t)json_array_size(old) < layer) json_array_append_new(old, json_null());
-  if ((int64_t)json_array_size(old) == layer) json_array_append_new(old, ch_json_finite(value));
+  bool good = true;
+  while (good && (int64_t)json_array_size(old) < layer) good = json_array_append_new(old, json_null()) == 0;
+  return good &&
+         ((int64_t)json_array_size(old) > layer || json_array_append_new(old, ch_json_finite(value)) == 0);
 }
 
 static const char *init_name(const ch_param *param) {
@@ -62,45 +63,45 @@ static const char *init_name(const ch_param *param) {
 }
 
 /* Stores the initialisation, weight decay and learning rate factor of a tensor. Tensors that differ only in the
-   numbers of layers and experts share one entry. */
-static void put_start(json_t *rows, const ch_param *param) {
+   numbers of layers and experts share one entry. Returns false if out of memory. */
+static bool put_start(json_t *rows, const ch_param *param) {
   char pattern[NAME_SIZE];
   int64_t layer = pattern_of(param->name, pattern);
   json_t *row = json_object_get(rows, pattern);
   if (!row) {
-    row = json_object();
-    json_object_set_new(rows, pattern, row);
-    json_object_set_new(row, "init", json_string(init_name(param)));
-    json_object_set_new(row, "decay", json_boolean(param->decay));
-    if (param->decay_to_identity) json_object_set_new(row, "decay_to_identity", json_true());
+    row = json_pack("{ss sb}", "init", init_name(param), "decay", param->decay);
+    if (json_object_set_new(rows, pattern, row) != 0) return false;
+    if (param->decay_to_identity && json_object_set_new(row, "decay_to_identity", json_true()) != 0)
+      return false;
   }
-  put_for_layer(row, "std", layer, param->std);
-  put_for_layer(row, "start", layer, param->start);
-  put_for_layer(row, "rate", layer, param->lr_factor);
-  if (param->init == CH_PARAM_INIT_ONE_HOT) put_for_layer(row, "hot", layer, param->hot > 0 ? param->hot : 1);
+  return put_for_layer(row, "std", layer, param->std) && put_for_layer(row, "start", layer, param->start) &&
+         put_for_layer(row, "rate", layer, param->lr_factor) &&
+         (param->init != CH_PARAM_INIT_ONE_HOT ||
+          put_for_layer(row, "hot", layer, param->hot > 0 ? param->hot : 1));
 }
 
-/* Writes the size of a factor or dictionary. A configuration may leave it to the tensors. */
-static void put_rank(json_t *ranks, const ch_param *param) {
+/* Writes the size of a factor or dictionary. A configuration may leave it to the tensors. Returns false if out of
+   memory. */
+static bool put_rank(json_t *ranks, const ch_param *param) {
   const char *name = param->name;
   bool first =
            ch_ends_with(name, ".a.weight") || ch_ends_with(name, ".atoms") || ch_ends_with(name, ".basis"),
        second = ch_ends_with(name, ".b.weight") && !ch_ends_with(name, ".residual.b.weight");
-  if (first || second)
-    json_object_set_new(ranks, name, json_integer((json_int_t)param->shape[first ? 0 : 1]));
+  return !(first || second) ||
+         json_object_set_new(ranks, name, json_integer((json_int_t)param->shape[first ? 0 : 1])) == 0;
 }
 
-/* Returns the member "pytorch" of config.json: facts about tensors that the code needs and no other key has. */
-static json_t *tensors_to_json(const ch_config *config, const ch_params *params) {
-  (void)config;
-  json_t *root = json_object(), *tensors = json_object(), *ranks = json_object();
-  for (int i = 0; i < params->count; i++) {
-    put_start(tensors, &params->rows[i]);
-    put_rank(ranks, &params->rows[i]);
-  }
-  json_object_set_new(root, "tensors", tensors);
-  json_object_set_new(root, "ranks", ranks);
-  return root;
+/* Returns the member "pytorch" of config.json: facts about tensors that the code needs and no other key has. Returns NULL
+   if out of memory. */
+static json_t *tensors_to_json(const ch_params *params) {
+  json_t *tensors = json_object(), *ranks = json_object();
+  bool good = true;
+  for (int i = 0; good && i < params->count; i++)
+    good = put_start(tensors, &params->rows[i]) && put_rank(ranks, &params->rows[i]);
+  json_t *root = json_pack("{so so}", "tensors", tensors, "ranks", ranks);
+  if (good) return root;
+  json_decref(root);
+  return NULL;
 }
 
 /* Returns true if the family's class cannot load the model. Llama's and DeepSeek-V2's classes need a hidden_size
@@ -162,7 +163,7 @@ static ch_status write_code(const ch_source *source, const char *directory, ch_e
   return write_text(directory, "configuration_crosshead.py", &configuration, error);
 }
 
-/* Adds the keys that make transformers load the code, before those of the model. */
+/* Adds the keys that make transformers load the code, before those of the model. Returns NULL if out of memory. */
 static json_t *with_code(const ch_source *source, json_t *config) {
   bool vision = ch_config_is_vision(&source->config);
   json_t *root = json_pack(
@@ -173,9 +174,11 @@ static json_t *with_code(const ch_source *source, json_t *config) {
       vision ? "AutoModelForImageClassification" : "AutoModelForCausalLM",
       vision ? "modeling_crosshead.CrossheadForImageClassification"
              : "modeling_crosshead.CrossheadForCausalLM");
-  json_object_update(root, config);
-  json_object_set_new(root, "pytorch", tensors_to_json(&source->config, &source->params));
-  return root;
+  if (json_object_update(root, config) == 0 &&
+      json_object_set_new(root, "pytorch", tensors_to_json(&source->params)) == 0)
+    return root;
+  json_decref(root);
+  return NULL;
 }
 
 static ch_status write_config(const ch_source *source, const char *directory, ch_error *error) {

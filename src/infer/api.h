@@ -23,8 +23,7 @@ ch_status ch_api_session_options(const ch_model *model, const ch_session_setting
 /* Creates a session as ch_session_create does, from options. */
 ch_status ch_api_session_open(const ch_model *model, const ch_session_options *options, ch_session **session,
                               ch_error *error);
-/* Computes the memory of weights and cache, without the workspace. The cache counts elements and states of a fixed
-   size, but no scalars, token ids or rows by id. */
+/* Computes the memory of weights and cache, without the workspace. */
 ch_status ch_api_memory_of(const ch_model *model, const ch_session_options *options, ch_memory *memory,
                            ch_error *error);
 /* Fails if the model has no tokenizer. */

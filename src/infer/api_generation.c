@@ -54,16 +54,24 @@ ch_status ch_generation_estimate(const ch_model *model, const ch_generation_sett
 
 /* Fails if cache and workspace exceed the free memory. Without this check, the allocation would succeed, and the
    system would kill the process later. */
-static ch_status check_fits(const ch_session_options *options, const ch_memory *memory, ch_error *error) {
+static ch_status check_fits(const ch_model *model, const ch_session_options *options, const ch_memory *memory,
+                            ch_error *error) {
   const double available = ch_available_memory(), needed = (double)memory->cache + (double)memory->workspace,
-               left = available - (double)memory->workspace,
-               token = (double)memory->cache / (double)(options->sequences * options->context);
+               left = available - (double)memory->workspace;
   char cache[32], work[32], have[32];
   if (needed <= available) return CH_OK;
   ch_format_bytes((double)memory->cache, cache, sizeof cache);
   ch_format_bytes((double)memory->workspace, work, sizeof work);
   ch_format_bytes(available, have, sizeof have);
-  const int64_t fits = left > 0 ? (int64_t)(left / token / (double)options->sequences) : 0;
+  int64_t fits = 0; /* the largest context that fits, found by halving what lies between it and `more` */
+  for (int64_t more = options->context; more - fits > 1;) {
+    ch_session_options shorter = *options;
+    shorter.context = fits + (more - fits) / 2;
+    if (ch_session_cache_needs(&model->config, &shorter) <= left)
+      fits = shorter.context;
+    else
+      more = shorter.context;
+  }
   if (fits < 1)
     return ch_fail(error, CH_ERROR_MEMORY,
                    "the cache needs %s and the workspace %s, but only %s are free; use fewer sequences or a "
@@ -85,7 +93,7 @@ ch_status ch_generation_create(const ch_model *model, const ch_generation_settin
   ch_memory memory;
   CH_TRY(resolve(model, settings, &options, error));
   CH_TRY(estimate(model, &options, &memory, error));
-  CH_TRY(check_fits(&options, &memory, error));
+  CH_TRY(check_fits(model, &options, &memory, error));
   CH_TRY(ch_api_session_open(model, &options, &session, error));
   const ch_generation_manner manner = {.chunk = options.chunk, .reuses = true};
   ch_status status = ch_generation_over(session, model->tokenizer, &manner, generation, error);

@@ -1,6 +1,7 @@
 /* The public functions that create sessions: they check settings and estimate memory. */
 #include "infer/api.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "attention/registry.h"
@@ -96,16 +97,26 @@ ch_status ch_session_pass_bytes(const ch_config *config, const ch_params *params
   return CH_OK;
 }
 
+double ch_session_cache_needs(const ch_config *config, const ch_session_options *options) {
+  const double sequences = (double)options->sequences, context = (double)options->context,
+               vocabulary = (double)config->vocab_size,
+               row = (double)ch_state_elements_of(config, CH_PART_BY_ID, 1) * sizeof(float),
+               ids = row > 0 ? context * sizeof(int32_t) : 0,
+               scalars =
+                   (double)ch_state_elements_of(config, CH_PART_SCALARS, options->context) * sizeof(float);
+  return sequences * ((double)ch_state_bytes_at(config, &options->cache, options->context) + scalars + ids +
+                      (double)ch_fixed_state_bytes(config)) +
+         row * (options->precompute_gates ? vocabulary : fmin(vocabulary, sequences * context));
+}
+
 ch_status ch_api_memory_of(const ch_model *model, const ch_session_options *options, ch_memory *memory,
                            ch_error *error) {
-  const int64_t bytes = ch_state_bytes_at(&model->config, &options->cache, options->context),
-                fixed = ch_fixed_state_bytes(&model->config);
-  double cache = ((double)bytes + (double)fixed) * (double)options->sequences;
+  const double cache = ch_session_cache_needs(&model->config, options);
   if (cache > 9e18)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "a cache of %lld sequences of %lld tokens is larger than any memory",
                    (long long)options->sequences, (long long)options->context);
-  *memory = (ch_memory){.cache = (uint64_t)(bytes + fixed) * (uint64_t)options->sequences};
+  *memory = (ch_memory){.cache = (uint64_t)cache};
   for (int i = 0; i < model->params.count; i++)
     memory->weights += ch_tensor_bytes(&model->weights.tensors[i]);
   return CH_OK;

@@ -33,6 +33,10 @@ ch_status ch_session_pass_bytes(const ch_config *config, const ch_params *params
                                 const ch_session_options *options, int64_t length, size_t *bytes,
                                 ch_error *error);
 
+/* Returns the bytes of the cache of a session with these options: ch_session_cache_bytes, and rows by token id for as many
+   different ids as the cache has room for tokens. */
+double ch_session_cache_needs(const ch_config *config, const ch_session_options *options);
+
 /* Fills the cache with arbitrary states of `length` tokens, to measure the speed at that length without computing
    them. ids [id_count]: ids of the tokens, repeated, for caches that store ids; or NULL for random ones. */
 ch_status ch_session_pretend(ch_session *session, int64_t length, uint64_t seed, const int32_t *ids,

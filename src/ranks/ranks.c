@@ -14,11 +14,9 @@ struct ch_rank_group {
   void *context;
   char host[64];
   ch_traffic traffic;
-  int32_t *votes; /* [count] memory for gathering one number of each rank */
-  char *facts;    /* [count, MOST_FACTS] memory for gathering 64-bit facts */
+  int32_t *votes;  /* [count] memory for gathering one number of each rank */
+  uint64_t *facts; /* [count] memory for gathering one fact of each rank */
 };
-
-enum { MOST_FACTS = 16 };
 
 ch_status ch_ranks_create(const ch_transport *transport, void *context, int rank, int count,
                           ch_rank_group **result, ch_error *error) {
@@ -27,10 +25,11 @@ ch_status ch_ranks_create(const ch_transport *transport, void *context, int rank
   if (ranks) {
     *ranks = (ch_rank_group){.rank = rank, .count = count, .transport = transport, .context = context};
     ranks->votes = calloc((size_t)count, sizeof *ranks->votes);
-    ranks->facts = calloc((size_t)count * MOST_FACTS, sizeof(uint64_t));
+    ranks->facts = calloc((size_t)count, sizeof *ranks->facts);
   }
   if (!ranks || !ranks->votes || !ranks->facts) {
     if (ranks) free(ranks->votes);
+    if (ranks) free(ranks->facts);
     free(ranks);
     return ch_no_memory(error);
   }
@@ -230,14 +229,14 @@ ch_status ch_agree(ch_rank_group *ranks, ch_status status, ch_error *error) {
 
 ch_status ch_ranks_compare(ch_rank_group *ranks, const ch_rank_fact *facts, int count, ch_error *error) {
   if (!ranks) return CH_OK;
-  uint64_t *all = (uint64_t *)(void *)ranks->facts;
-  for (int i = 0; i < MOST_FACTS; i++) all[ranks->rank * MOST_FACTS + i] = i < count ? facts[i].value : 0;
-  ch_ranks_gather(ranks, all, MOST_FACTS * sizeof *all);
-  for (int i = 0; i < count && i < MOST_FACTS; i++)
+  for (int i = 0; i < count; i++) {
+    ranks->facts[ranks->rank] = facts[i].value;
+    ch_ranks_gather(ranks, ranks->facts, sizeof *ranks->facts);
     for (int r = 1; r < ranks->count; r++)
-      if (all[r * MOST_FACTS + i] != all[i])
+      if (ranks->facts[r] != ranks->facts[0])
         return ch_fail(error, CH_ERROR_ARGUMENT,
                        "rank %d has %s than rank 0; start all ranks with the same program, options and files",
                        r, facts[i].name);
+  }
   return CH_OK;
 }

@@ -50,8 +50,7 @@ typedef struct ch_rank_fact {
   const char *name; /* difference, for the error: "other options" */
   uint64_t value;   /* hash of the property */
 } ch_rank_fact;
-/* Fails on all ranks if values differ between them. The error names the first difference. Facts after the first 16 are
-   ignored. */
+/* Fails on all ranks if values differ between them. The error names the first difference. */
 ch_status ch_ranks_compare(ch_rank_group *ranks, const ch_rank_fact *facts, int count, ch_error *error);
 
 /* --- messages from one rank to another ------------------------------------------------------------------ */

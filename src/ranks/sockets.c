@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,19 +15,26 @@
 
 enum { MOST_BYTES = 1 << 16, GATHER_TAG = -1, BROADCAST_TAG = -2 };
 
-/* A message that has arrived but has not been received yet. */
+/* A message is sent as packets of at most MOST_BYTES of it. Each begins with this header. */
+typedef struct packet_header {
+  size_t bytes; /* size of the whole message */
+  int tag;
+} packet_header;
+
+/* A message that has arrived, or whose first packets have, but has not been received yet. */
 typedef struct stored_message {
   struct stored_message *next;
   int from, tag;
-  size_t bytes;
+  size_t bytes, arrived;
   char data[];
 } stored_message;
 
 typedef struct socket_group {
   int rank, count;
   int *sockets;                  /* [count] socket to each rank; -1: this rank, or a rank that has left */
+  stored_message **partial;      /* [count] message of which not all packets have arrived, or NULL */
   stored_message *first, **last; /* list of messages in the order of arrival, and the place of its end */
-  char packet[MOST_BYTES + sizeof(int)];
+  char packet[sizeof(packet_header) + MOST_BYTES];
 } socket_group;
 
 /* A receive in progress: from one rank, or for a gather from all others. */
@@ -44,33 +52,51 @@ static void lose(int rank) {
 
 /* --- messages ------------------------------------------------------------------------------------------- */
 
-static void post(socket_group *o, int to, int tag, const void *data, size_t bytes) {
-  struct iovec parts[] = {{&tag, sizeof tag}, {(void *)(uintptr_t)data, bytes}};
-  const struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
-  if (o->sockets[to] < 0 || bytes > MOST_BYTES) lose(to);
-  while (sendmsg(o->sockets[to], &message, MSG_NOSIGNAL) < 0)
-    if (errno != EINTR) lose(to);
-}
-
-/* Reads the messages that have arrived from one rank. */
+/* Reads the packets that have arrived from one rank. */
 static void fetch_from(socket_group *o, int from) {
   ssize_t size;
   while (o->sockets[from] >= 0 &&
          (size = recv(o->sockets[from], o->packet, sizeof o->packet, MSG_DONTWAIT)) != -1) {
-    if (size < (ssize_t)sizeof(int)) { /* the rank has left */
+    packet_header header;
+    if (size < (ssize_t)sizeof header) { /* the rank has left */
       close(o->sockets[from]);
       o->sockets[from] = -1;
       return;
     }
-    size_t bytes = (size_t)size - sizeof(int);
-    stored_message *l = malloc(sizeof *l + bytes);
-    if (!l) lose(o->rank);
-    *l = (stored_message){.from = from, .bytes = bytes};
-    memcpy(&l->tag, o->packet, sizeof l->tag);
-    memcpy(l->data, o->packet + sizeof l->tag, bytes);
+    memcpy(&header, o->packet, sizeof header);
+    size_t bytes = (size_t)size - sizeof header;
+    stored_message *l = o->partial[from];
+    if (!l) {
+      l = malloc(sizeof *l + header.bytes);
+      if (!l) lose(o->rank);
+      *l = (stored_message){.from = from, .tag = header.tag, .bytes = header.bytes};
+    }
+    memcpy(l->data + l->arrived, o->packet + sizeof header, bytes);
+    l->arrived += bytes;
+    o->partial[from] = l->arrived < l->bytes ? l : NULL;
+    if (o->partial[from]) continue;
     *o->last = l;
     o->last = &l->next;
   }
+}
+
+/* Sends a message. While the other rank's socket is full, it reads what has arrived, because the others may be sending
+   too. */
+static void post(socket_group *o, int to, int tag, const void *data, size_t bytes) {
+  packet_header header = {.bytes = bytes, .tag = tag};
+  size_t sent = 0;
+  do {
+    size_t part = bytes - sent < MOST_BYTES ? bytes - sent : MOST_BYTES;
+    struct iovec parts[] = {{&header, sizeof header}, {(char *)(uintptr_t)data + sent, part}};
+    const struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    while (o->sockets[to] < 0 || sendmsg(o->sockets[to], &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+      struct pollfd room = {.fd = o->sockets[to], .events = POLLOUT};
+      if (room.fd < 0 || (errno != EINTR && errno != EAGAIN)) lose(to);
+      poll(&room, 1, 1);
+      for (int r = 0; r < o->count; r++) fetch_from(o, r);
+    }
+    sent += part;
+  } while (sent < bytes);
 }
 
 static stored_message *take(socket_group *o, int from, int tag) {
@@ -152,13 +178,16 @@ static bool waits(void *context, int tag) {
 
 static void leave(void *context) {
   socket_group *o = context;
-  for (int r = 0; r < o->count; r++)
+  for (int r = 0; r < o->count; r++) {
     if (o->sockets[r] >= 0) close(o->sockets[r]);
+    free(o->partial[r]);
+  }
   for (stored_message *l = o->first, *next; l; l = next) {
     next = l->next;
     free(l);
   }
   free(o->sockets);
+  free(o->partial);
   free(o);
 }
 
@@ -176,13 +205,17 @@ ch_status ch_connect_ranks(int rank, int count, const int *sockets, ch_rank_grou
     return ch_fail(error, CH_ERROR_ARGUMENT, "rank %d of %d does not exist; ranks count from 0", rank, count);
   socket_group *o = calloc(1, sizeof *o);
   int *own = calloc((size_t)count, sizeof *own);
-  if (!o || !own) {
-    free(o);
-    free(own);
-    return ch_no_memory(error);
+  stored_message **partial = calloc((size_t)count, sizeof *partial);
+  ch_status status = o && own && partial ? CH_OK : ch_no_memory(error);
+  if (status == CH_OK) {
+    for (int r = 0; r < count; r++) own[r] = r == rank ? -1 : sockets[r];
+    *o = (socket_group){.rank = rank, .count = count, .sockets = own, .partial = partial};
+    o->last = &o->first;
+    status = ch_ranks_create(&transport, o, rank, count, ranks, error);
   }
-  for (int r = 0; r < count; r++) own[r] = r == rank ? -1 : sockets[r];
-  *o = (socket_group){.rank = rank, .count = count, .sockets = own};
-  o->last = &o->first;
-  return ch_ranks_create(&transport, o, rank, count, ranks, error);
+  if (status == CH_OK) return CH_OK;
+  free(o);
+  free(own);
+  free(partial);
+  return status;
 }

@@ -12,8 +12,9 @@
 #include "bench/machine.h"
 
 const char *ch_stored_json(ch_arena *arena, const json_t *value) {
-  char *text = value ? ch_json_dump(value, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
-  const char *kept = ch_arena_strdup(arena, text ? text : "{}");
+  if (!value) return ch_arena_strdup(arena, "{}");
+  char *text = ch_json_dump(value, JSON_COMPACT | JSON_REAL_PRECISION(17));
+  const char *kept = text ? ch_arena_strdup(arena, text) : NULL;
   free(text);
   return kept;
 }
@@ -21,8 +22,8 @@ const char *ch_stored_json(ch_arena *arena, const json_t *value) {
 const char *ch_stored_machine(ch_arena *arena, json_t *more) {
   const ch_machine machine = ch_machine_here();
   json_t *object = ch_machine_to_json(&machine);
-  if (object && more) json_object_update(object, more);
-  const char *kept = object ? ch_stored_json(arena, object) : NULL;
+  bool whole = object && (!more || json_object_update(object, more) == 0);
+  const char *kept = whole ? ch_stored_json(arena, object) : NULL;
   json_decref(object);
   return kept;
 }

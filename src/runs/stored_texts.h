@@ -6,7 +6,7 @@
 
 #include "base/arena.h"
 
-/* Returns the value as compact JSON in the arena; "{}" for NULL. Returns NULL if the arena is out of memory. */
+/* Returns the value as compact JSON in the arena; "{}" for NULL. Returns NULL if out of memory. */
 const char *ch_stored_json(ch_arena *arena, const json_t *value);
 /* Returns a description of this machine as JSON in the arena, with the members of `more` (NULL: none) added. Returns
  * NULL if out of memory. */

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <crosshead/bench.h>
 #include <crosshead/text.h>
@@ -184,8 +185,11 @@ static void close_all(ch_server *server) {
 
 static ch_status serve(ch_server *server, ch_error *error) {
   int listener = -1;
-  CH_TRY(open_all(server, &listener, error));
-  if (!ch_request_worker_start(server)) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a thread");
+  ch_status status = open_all(server, &listener, error);
+  if (status == CH_OK && !ch_request_worker_start(server))
+    status = ch_fail(error, CH_ERROR_MEMORY, "no memory for a thread");
+  if (status != CH_OK && listener >= 0) close(listener); /* ch_http_start hands it to the HTTP server */
+  CH_TRY(status);
   CH_TRY(ch_http_start(server, listener, error));
   ch_monitor_serve(server);
   warn_if_open(server);

@@ -8,9 +8,11 @@
 typedef ch_template_parser parser;
 
 void *ch_template_fail(parser *p, const char *what) {
+  size_t character = 1;
+  for (const char *c = p->start; c < p->at; c++) character += ((unsigned char)*c & 0xc0) != 0x80; /* UTF-8 */
   if (p->status == CH_OK)
-    p->status = ch_fail(p->error, CH_ERROR_FORMAT, "%s, at character %zu: %s", p->template->where,
-                        (size_t)(p->at - p->start) + 1, what);
+    p->status =
+        ch_fail(p->error, CH_ERROR_FORMAT, "%s, at character %zu: %s", p->template->where, character, what);
   return NULL;
 }
 

@@ -239,6 +239,9 @@ static ch_status join(preparation *p, ch_writer *writer, FILE *validation, ch_er
   unsigned char *buffer = p->streams[0].staged;
   for (size_t got; (got = fread(buffer, 1, STAGED_IDS, validation)) > 0;)
     CH_TRY(ch_writer_put(writer, buffer, got, error));
+  if (ferror(validation))
+    return ch_fail(error, CH_ERROR_IO, "cannot read a temporary file of %s: %s", writer->path,
+                   strerror(errno));
   ch_corpus_header header = {.version = CH_CORPUS_VERSION,
                              .id_bytes = p->streams[0].id_bytes,
                              .vocab_size = (uint64_t)ch_tokenizer_vocab_size(p->tokenizer),

@@ -208,19 +208,26 @@ static void listen(process *p) {
 
 /* --- the worker's end ----------------------------------------------------------------------------------- */
 
+static bool is_interrupted(const process *p) {
+  return p->events->interrupted && p->events->interrupted(p->events->context);
+}
+
+/* Converts the worker's exit status to a status. An interruption ends the worker by SIGTERM, before or after it can save a
+   checkpoint. Any other signal, and SIGTERM from elsewhere, is a failure of the run. */
 static ch_status judge(const process *p, int state, ch_error *error) {
   long long step = p->step, steps = p->steps;
-  if (WIFSIGNALED(state) && !p->terminated)
+  int code = WIFEXITED(state) ? WEXITSTATUS(state) : -1, number = WIFSIGNALED(state) ? WTERMSIG(state) : 0;
+  if (code == EXIT_INTERRUPTED) number = SIGTERM;
+  if (number == SIGTERM && (p->terminated || is_interrupted(p)))
+    return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted after step %lld of %lld; {resume} continues",
+                   step, steps);
+  if (number)
     return ch_fail(error, CH_ERROR_IO,
                    "the worker of %s was killed by signal %d (%s) after step %lld of %lld; resume from its "
                    "last checkpoint",
-                   p->directory, WTERMSIG(state), strsignal(WTERMSIG(state)), step, steps);
-  int code = WIFEXITED(state) ? WEXITSTATUS(state) : EXIT_INTERRUPTED;
+                   p->directory, number, strsignal(number), step, steps);
   if (p->failed != CH_OK) return ch_fail(error, p->failed, "%s", p->reason);
   if (code == 0) return CH_OK;
-  if (code == EXIT_INTERRUPTED)
-    return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted after step %lld of %lld; {resume} continues",
-                   step, steps);
   if (p->began)
     return ch_fail(error, CH_ERROR_IO,
                    "`%s -m crosshead.worker` ended with status %d; resume from its last checkpoint",
@@ -235,7 +242,7 @@ static ch_status judge(const process *p, int state, ch_error *error) {
 static ch_status watch(process *p, ch_error *error) {
   int state = 0;
   while (!p->ended) {
-    if (!p->terminated && p->events->interrupted && p->events->interrupted(p->events->context)) {
+    if (!p->terminated && is_interrupted(p)) {
       kill(p->pid, SIGTERM);
       p->terminated = true;
     }

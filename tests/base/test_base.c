@@ -160,6 +160,17 @@ static void a_written_file_appears_whole_or_not_at_all(void **state) {
   free(path);
 }
 
+/* A file of sysfs is shorter than its size says, like a file that shrinks while it is read. */
+static void a_file_that_ends_too_early_is_an_error(void **state) {
+  (void)state;
+  static const char path[] = "/sys/kernel/uevent_seqnum";
+  char *text;
+  ch_error error;
+  if (access(path, R_OK) != 0) skip();
+  assert_int_equal(ch_read_file(path, 1 << 20, &text, NULL, &error), CH_ERROR_IO);
+  assert_non_null(strstr(error.message, "of its 4096 bytes"));
+}
+
 /* Writes pieces that are shorter and longer than the write buffer. */
 static void a_large_file_holds_what_was_put(void **state) {
   (void)state;
@@ -247,6 +258,7 @@ int main(void) {
       cmocka_unit_test(random_numbers_repeat_and_have_the_right_moments),
       cmocka_unit_test(a_device_or_a_directory_is_never_replaced_by_a_file),
       cmocka_unit_test(a_written_file_appears_whole_or_not_at_all),
+      cmocka_unit_test(a_file_that_ends_too_early_is_an_error),
       cmocka_unit_test(a_large_file_holds_what_was_put),
       cmocka_unit_test(an_arena_gives_aligned_zeroed_memory),
       cmocka_unit_test(moments_and_spans_are_written_as_people_read_them),

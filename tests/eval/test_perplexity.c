@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
+#include "base/file.h"
 #include "eval/brute_force.h"
 #include "eval/perplexity.h"
 
@@ -103,6 +105,32 @@ static void token_perplexity_follows_its_definition(void **state) {
     assert_true(fabs(result.perplexity - exp(result.loss)) < 1e-9);
   }
   ch_ids_free(&ids);
+}
+
+/* The tokenizer puts an end token after a whole text. */
+static void one_end_token_is_between_two_documents(void **state) {
+  (void)state;
+  static const char json[] =
+      "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, \"</s>\": 2}, \"merges\": []},"
+      " \"added_tokens\": [{\"id\": 2, \"content\": \"</s>\", \"special\": true}], \"post_processor\":"
+      " {\"type\": \"TemplateProcessing\", \"single\": [{\"Sequence\": {\"id\": \"A\"}}, {\"SpecialToken\":"
+      " {\"id\": \"</s>\"}}], \"special_tokens\": {\"</s>\": {\"ids\": [2]}}}}";
+  static const int32_t expected[] = {0, END, 1, END, 0, 1};
+  const ch_document documents[] = {document("a"), document("b"), document("ab")};
+  ch_tokenizer *tokenizer = NULL;
+  ch_ids ids = {0};
+  ch_error error = {0};
+  char path[] = "/tmp/crosshead-suffix-XXXXXX";
+  close(mkstemp(path));
+  if (ch_write_file(path, json, strlen(json), &error) != CH_OK ||
+      ch_tokenizer_open(path, &tokenizer, &error) != CH_OK ||
+      ch_encode_joined(tokenizer, documents, 3, END, 0, &ids, &error) != CH_OK)
+    fail_msg("%s", error.message);
+  assert_int_equal(ids.size, 6);
+  assert_memory_equal(ids.data, expected, sizeof expected);
+  ch_ids_free(&ids);
+  ch_tokenizer_free(tokenizer);
+  unlink(path);
 }
 
 /* After its prefix, token j >= 1 of a document is predicted in block (j - 1) / window. A block's window has
@@ -219,6 +247,7 @@ static void what_cannot_be_measured_is_an_error(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(token_perplexity_follows_its_definition),
+      cmocka_unit_test(one_end_token_is_between_two_documents),
       cmocka_unit_test(document_perplexities_follow_the_harness),
       cmocka_unit_test(words_are_counted_as_the_harness_counts_them),
       cmocka_unit_test(what_cannot_be_measured_is_an_error),

@@ -126,7 +126,7 @@ static void one_task_reads_several_forms(void **state) {
   assert_same_questions("truthfulqa_mc1", DATA "truthfulqa.json", DATA "truthfulqa.jsonl");
   assert_same_questions("truthfulqa_mc2", DATA "truthfulqa.json", DATA "truthfulqa.jsonl");
   assert_same_questions("hellaswag", DATA "hellaswag_lines.txt", DATA "hellaswag_lines.txt.bz2");
-  assert_same_questions("siqa", DATA "siqa.jsonl", DATA "siqa.jsonl");
+  assert_same_questions("siqa", DATA "siqa.jsonl", DATA "siqa_letters.jsonl");
 }
 
 static void subjects_are_reported_by_themselves_and_pooled(void **state) {

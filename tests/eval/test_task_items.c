@@ -246,7 +246,11 @@ static void broken_descriptions_are_refused(void **state) {
       {"{\"task\": \"t\", \"output_type\": \"loglikelihood\", \"metrics\": [\"acc\"], \"forms\": "
        "[{\"fields\": [\"a\"], "
        "\"doc_to_text\": \"{{ a \", \"doc_to_target\": \"b\"}]}",
-       "doc_to_text, at character"},
+       "doc_to_text, at character 6: "},
+      {"{\"task\": \"t\", \"output_type\": \"loglikelihood\", \"metrics\": [\"acc\"], \"forms\": "
+       "[{\"fields\": [\"a\"], "
+       "\"doc_to_text\": \"\xc3\xa4\xe2\x82\xac{{ a \", \"doc_to_target\": \"b\"}]}",
+       "doc_to_text, at character 8: "},
       {"{\"task\": \"t\", \"output_type\": \"loglikelihood\", \"metrics\": [\"acc\"], \"labels_file\": "
        "\"/etc/x\", "
        "\"forms\": []}",

@@ -4,12 +4,16 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 #include <math.h>
+#include <unistd.h>
 
+#include "base/file.h"
 #include "base/random.h"
+#include "bench/random_model.h"
 #include "count_allocations.h"
 #include "infer/api_forward.h"
 
@@ -257,6 +261,44 @@ static void the_cache_holds_keys_and_values_and_nothing_else(void **state) {
   }
 }
 
+/* EG-MLA stores latents, ids and moments of tokens, and a row of gates for every id that has appeared. */
+static void the_estimate_counts_the_parts_of_gated_latents(void **state) {
+  (void)state;
+  enum { VOCABULARY = 50, LATENT = 8, ROTARY = 4, HEADS = 2, GATES = HEADS * (4 + 8) };
+  char directory[] = "/tmp/crosshead-gated-XXXXXX", path[64];
+  static const char json[] =
+      "{\"model_type\": \"crosshead\", \"vocab_size\": 50, \"hidden_size\": 16, \"intermediate_size\": 16,"
+      " \"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"max_position_embeddings\": 64, \"attention\":"
+      " {\"type\": \"mla\", \"kv_lora_rank\": 8, \"qk_rope_head_dim\": 4, \"qk_nope_head_dim\": 4,"
+      " \"v_head_dim\": 8, \"gate_embedding_dim\": 4}}";
+  assert_non_null(mkdtemp(directory));
+  snprintf(path, sizeof path, "%s/config.json", directory);
+  ch_error error = {0};
+  ch_model *model = NULL;
+  if (ch_write_file(path, json, strlen(json), &error) != CH_OK ||
+      ch_model_random(path, CH_F32, 1, &model, &error) != CH_OK)
+    fail_msg("%s", error.message);
+  for (int i = 0; i < 4; i++) {
+    ch_session_settings settings;
+    ch_session *session = NULL;
+    ch_memory memory;
+    ch_session_defaults(&settings);
+    settings.sequences = 3;
+    settings.max_tokens = i % 2 ? 30 : 5; /* 15 tokens, or more than there are ids */
+    settings.precompute_gates = i > 1;
+    assert_int_equal(ch_memory_estimate(model, &settings, &memory, &error), CH_OK);
+    assert_int_equal(ch_session_create(model, &settings, &session, &error), CH_OK);
+    const uint64_t rows = i == 0 ? 15 : VOCABULARY,
+                   token = (LATENT + ROTARY + 2) * sizeof(float) + sizeof(int32_t);
+    assert_int_equal(ch_session_cache_bytes(session), 3 * (uint64_t)settings.max_tokens * token);
+    assert_int_equal(memory.cache, ch_session_cache_bytes(session) + rows * GATES * sizeof(float));
+    ch_session_free(session);
+  }
+  ch_model_unload(model);
+  unlink(path);
+  rmdir(directory);
+}
+
 static void a_pretended_depth_can_be_decoded_from(void **state) {
   (void)state;
   fixture f;
@@ -310,6 +352,7 @@ int main(void) {
       cmocka_unit_test(what_does_not_fit_is_refused_and_changes_nothing),
       cmocka_unit_test(impossible_options_are_errors),
       cmocka_unit_test(the_cache_holds_keys_and_values_and_nothing_else),
+      cmocka_unit_test(the_estimate_counts_the_parts_of_gated_latents),
       cmocka_unit_test(a_pretended_depth_can_be_decoded_from),
       cmocka_unit_test(a_decoding_step_allocates_nothing),
   };

@@ -303,17 +303,22 @@ class Resuming(Case):
         self.agree(a, b)
 
     def test_a_failed_run_does_not_end_a_comparison(self):
+        for devices, number in ((["cpu", "cpu"], 9), (["cpu"], 9), (["cpu"], 15)):
+            with self.subTest(devices=devices, number=number):
+                self.kill_one_run(devices, number)
+
+    def kill_one_run(self, devices, number):
         python = self.folder / "python"
-        python.write_text(f'#!/bin/sh\ncase "$3" in */mla) kill -9 $$ ;; esac\nexec {sys.executable} "$@"\n')
+        python.write_text(f'#!/bin/sh\ncase "$3" in */mla) kill -{number} $$ ;; esac\nexec {sys.executable} "$@"\n')
         python.chmod(0o755)
-        out = self.folder / "compared"
+        out = pathlib.Path(tempfile.mkdtemp(dir=self.folder)) / "compared"
         ran = shell(CROSSHEAD, "compare", "--data", self.text, "--mechanisms", "mla,mha", "--params", "100k", "--tokens", "2k",
-                    "--batch", "2", "--seq", "64", "--engine", "pytorch", "--device", "cpu,cpu", "--python", python, "--out", out)
+                    "--batch", "2", "--seq", "64", "--engine", "pytorch", "--device", ",".join(devices), "--python", python, "--out", out)
         self.assertEqual(ran.returncode, 1, ran.stderr)
-        self.assertIn("killed by signal 9", ran.stderr)
+        self.assertIn(f"killed by signal {number}", ran.stderr)
         found = json.loads((out / "results.json").read_text())
         self.assertEqual([model["name"] for model in found["models"]], ["mha"])
-        self.assertEqual((found["engine"], found["devices"]), ("pytorch", ["cpu", "cpu"]))
+        self.assertEqual((found["engine"], found["devices"]), ("pytorch", devices))
         versions = {"device_name": "cpu", "torch": torch.__version__, "python": platform.python_version()}
         self.assertLessEqual(versions.items(), found["models"][0].items())
         self.assertIn(f"<dt>PyTorch</dt><dd>{torch.__version__}</dd>", (out / "report.html").read_text())

@@ -20,7 +20,6 @@ typedef struct answer {
   size_t seen;             /* ids already decoded into `text` */
   ch_decode_stream stream; /* decoder of the answer alone, without the question, as in the harness */
   ch_text text;            /* decoded text, with special tokens */
-  bool failed;             /* true if memory ran out */
 } answer;
 
 /* All answers. */
@@ -38,6 +37,8 @@ typedef struct answer_writer {
   ch_generation_text *texts;
   int64_t done, total, reading; /* tokens done; tokens in total; tokens read of the current prompt */
   bool stopped;                 /* true if progress returned false or another rank failed */
+  ch_status failed;             /* status of `failure`, or CH_OK */
+  ch_error failure;             /* first error while an answer was decoded */
   ch_shared_work shared;        /* division of items over ranks */
   int64_t own;                  /* items of this rank: the length of `texts` */
 } answer_writer;
@@ -59,17 +60,17 @@ static bool note_prompt(int64_t done, int64_t total, void *user) {
   return goes_on(w);
 }
 
-/* Decodes new ids and appends their text. Returns false when out of memory. */
-static bool read_answer_ids(answer *a) {
+/* Decodes new ids and appends their text. */
+static ch_status read_answer_ids(answer *a, ch_error *error) {
   const ch_tokenizer *tokenizer = a->all->tokenizer;
   for (; a->seen < a->ids.size; a->seen++) {
     size_t size;
     int32_t id = a->ids.data[a->seen];
     a->all->done++;
     if (!ch_tokenizer_piece(tokenizer, id, &size)) continue; /* an id of a padded vocabulary */
-    if (ch_decode_next(tokenizer, &a->stream, id, false, &a->text, NULL) != CH_OK) return false;
+    CH_TRY(ch_decode_next(tokenizer, &a->stream, id, false, &a->text, error));
   }
-  return !a->text.failed;
+  return CH_OK;
 }
 
 static bool has_stop(const answer_writer *w, const ch_text *text, size_t from) {
@@ -82,10 +83,11 @@ static bool has_stop(const answer_writer *w, const ch_text *text, size_t from) {
 /* Looks for stop strings in every piece of the answer. Returns false to end the answer. */
 static bool look_for_stops(const char *piece, size_t size, void *user) {
   answer *a = user;
-  size_t before = a->text.size, reach = a->all->longest_stop;
+  answer_writer *w = a->all;
+  size_t before = a->text.size, reach = w->longest_stop;
   (void)piece, (void)size;
-  a->failed = !read_answer_ids(a);
-  return !a->failed && goes_on(a->all) && !has_stop(a->all, &a->text, before > reach ? before - reach : 0);
+  if (w->failed == CH_OK) w->failed = read_answer_ids(a, &w->failure);
+  return w->failed == CH_OK && goes_on(w) && !has_stop(w, &a->text, before > reach ? before - reach : 0);
 }
 
 /* --- results ------------------------------------------------------------------------------------------------- */
@@ -225,8 +227,7 @@ static ch_status write_own(answer_writer *w, const ch_model *model, ch_error *er
   ch_status status = ch_generate_texts(session, w->tokenizer, w->texts, w->own, error);
   ch_session_free(session);
   if (status != CH_OK) return status;
-  for (int64_t i = 0; i < w->e->items.count; i++)
-    if (w->answers[i].failed) return ch_no_memory(error);
+  if (w->failed != CH_OK) return ch_fail_as(error, w->failed, &w->failure);
   w->done = w->total;
   w->reading = 0;
   return goes_on(w)

@@ -58,21 +58,25 @@ static const char *read_cell(const table *t, const char *p, bool loose, ch_text 
 static ch_status read_row(const table *t, const char *p, bool loose, table_row *row, ch_error *error) {
   ch_text cell = {0};
   const char *from = p;
-  bool good = (row->cells = json_array()) != NULL;
-  while (good) {
+  row->cells = json_array();
+  ch_status status = row->cells ? CH_OK : ch_no_memory(error);
+  while (status == CH_OK) {
     cell.size = 0;
     p = read_cell(t, p, loose, &cell);
-    good = !cell.failed && json_array_size(row->cells) < MOST_COLUMNS &&
-           json_array_append_new(row->cells, json_stringn(cell.data ? cell.data : "", cell.size)) == 0;
+    if (json_array_size(row->cells) == MOST_COLUMNS)
+      status = ch_fail(error, CH_ERROR_FORMAT, "%s:%lld has more than %d columns", t->reader->path,
+                       (long long)row->line, MOST_COLUMNS);
+    else if (cell.failed ||
+             json_array_append_new(row->cells, json_stringn(cell.data ? cell.data : "", cell.size)) != 0)
+      status = ch_no_memory(error);
     if (p >= t->end || *p != t->separator) break;
     p++;
   }
   ch_text_free(&cell);
-  if (!good) {
+  if (status != CH_OK) {
     json_decref(row->cells);
     row->cells = NULL;
-    return ch_fail(error, CH_ERROR_FORMAT, "%s:%lld has more than %d columns", t->reader->path,
-                   (long long)row->line, MOST_COLUMNS);
+    return status;
   }
   while (p < t->end && *p != '\n') p++;
   row->next = p < t->end ? p + 1 : p;

@@ -201,9 +201,7 @@ static ch_status make_own(ch_scheduler *scheduler, int index, ch_error *error) {
   outcome.status = scheduler->work->make(scheduler->work->context, &piece, &outcome.began, &own);
   if (outcome.status != CH_OK) outcome.error = own;
   note(scheduler, index, &outcome);
-  CH_TRY(ch_scheduler_settle(scheduler, error));
-  bool ends = outcome.status != CH_OK && !scheduler->all;
-  return ends ? ch_fail_as(error, outcome.status, &own) : CH_OK;
+  return ch_scheduler_settle(scheduler, error);
 }
 
 static ch_status make_all(ch_scheduler *scheduler, ch_error *error) {

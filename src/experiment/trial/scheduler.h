@@ -75,8 +75,8 @@ bool ch_scheduler_stops(ch_scheduler *scheduler);
 /* Calls `made` for pieces that have ended. Rank 0 calls it between two steps. Errors: those of `made`. */
 ch_status ch_scheduler_settle(ch_scheduler *scheduler, ch_error *error);
 
-/* Works through all pieces and returns when all groups are done. Rank 0 calls it. Failures go to `made`; in a single
- * process the first failure ends the work and is returned. CH_ERROR_INTERRUPTED: some pieces are not done. */
+/* Works through all pieces and returns when all groups are done. Rank 0 calls it. Failures go to `made`.
+ * CH_ERROR_INTERRUPTED: some pieces are not done. */
 ch_status ch_scheduler_make(ch_scheduler *scheduler, const ch_scheduler_work *work, ch_error *error);
 /* Ends ch_scheduler_follow on the other ranks. Rank 0 calls it. */
 void ch_scheduler_dismiss(ch_scheduler *scheduler);
