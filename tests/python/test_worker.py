@@ -25,6 +25,7 @@ from safetensors.torch import load_file
 from test_transformers import CASES, CROSSHEAD, IMAGES, MLA, SIZES, VIT_CASES, attention
 
 from crosshead.worker import model as models, run as worker
+from crosshead.worker.messages import Refused
 
 STEPS = ("--steps", "20", "--batch", "2", "--accumulate", "2", "--seq", "32", "--eval-every", "10", "--eval-tokens", "500")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -272,7 +273,7 @@ class Resuming(Case):
 
         def out_of_memory(trainer, batch, predicted):
             if trainer.micro_batch > 1:
-                raise torch.OutOfMemoryError("out of memory")
+                raise RuntimeError("the compiler failed") from torch.OutOfMemoryError("out of memory")
             return first(trainer, batch, predicted)
 
         with mock.patch.object(worker.Trainer, "differentiate", out_of_memory):
@@ -280,6 +281,22 @@ class Resuming(Case):
         self.agree(a, b)
         self.assertIn("warning", [event for event, _ in self.said])
 
+    def test_failures_of_the_device(self):
+        words = (self.config(attention(type="gqa")), "--data", self.text, *STEPS)
+        memory = torch.OutOfMemoryError("CUDA out of memory")
+        for place, error, kind, sentence in (
+            ("build", memory, "memory", "cpu is short of memory, too little for the weights and the optimizer"),
+            ("Trainer.differentiate", memory, "memory", "cpu has too little memory for one sequence of 32 tokens"),
+            ("Trainer.update", memory, "memory", "cpu has run out of memory after step 0; resume from the last checkpoint with a smaller"),
+            ("Trainer.update", RuntimeError("CUDA error: unspecified launch failure\nmore"), "io",
+             "PyTorch failed after step 0: CUDA error: unspecified launch failure; resume from the last checkpoint"),
+        ):
+            with self.subTest(sentence), mock.patch(f"crosshead.worker.run.{place}", side_effect=error):
+                run = self.prepare(*words)
+                with self.assertRaises(Refused) as raised:
+                    worker.train(run)
+                self.assertEqual(raised.exception.kind, kind)
+                self.assertTrue(str(raised.exception).startswith(sentence), str(raised.exception))
 
     def test_gradients_that_stay_in_place(self):
         """As a CUDA graph has them, which is played here by the passes themselves."""

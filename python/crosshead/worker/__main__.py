@@ -15,7 +15,7 @@ def main():
         return 0 if sys.argv[1:] in (["-h"], ["--help"]) else 2
     # `python -m` also looks for modules in the current directory, whose files may have the names of packages that PyTorch imports.
     sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != os.getcwd()]
-    from crosshead.worker.messages import Refused, end_with_parent, keep_lines_apart, say
+    from crosshead.worker.messages import Refused, end_with_parent, first_line, keep_lines_apart, say
 
     keep_lines_apart()
     if os.environ.get("RANK", "0") != "0" and "CROSSHEAD_RANKS" in os.environ:
@@ -47,6 +47,8 @@ def main():
         say("error", kind=refused.kind, message=str(refused))
     except Error as error:
         say("error", kind="io", message=str(error))
+    except RuntimeError as error:
+        say("error", kind="io", message=f"PyTorch failed: {first_line(error)}")
     return 1
 
 

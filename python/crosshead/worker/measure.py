@@ -13,7 +13,7 @@ from crosshead.worker.messages import Refused, say
 from crosshead.worker.model import construct
 from crosshead.worker.run import choose_device
 from crosshead.worker.shards import Whole
-from crosshead.worker.step import Trainer
+from crosshead.worker.step import Trainer, ran_out_of_memory
 
 SECONDS = 1.0  # time for the passes of a model
 
@@ -90,7 +90,9 @@ class Measurement:
             try:
                 passes = self.usual(lambda: (trainer._captured if trainer.graphs else trainer._passes)(micro), 4 if self.cuda else 0)
                 break
-            except torch.OutOfMemoryError:
+            except RuntimeError as error:
+                if not ran_out_of_memory(error):
+                    raise
                 trainer.forget()
                 if not trainer.halve():
                     raise Refused("memory", f"{self.device} has too little memory for one sequence of "

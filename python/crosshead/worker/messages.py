@@ -39,6 +39,11 @@ class Refused(Exception):
         self.kind = kind
 
 
+def first_line(error):
+    """Returns the first line of an error's message, without the end of a sentence."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".:")
+
+
 def say(event, **members):
     """Writes a line of JSON for the program that started the worker. Processes other than the first only report errors."""
     if event != "error" and os.environ.get("RANK", "0") != "0":

@@ -6,16 +6,17 @@ import math
 import platform
 import signal
 import time
+import traceback
 
 import torch
 
 from crosshead.worker.data import Ahead, Batches
 from crosshead.worker.files import Log, NoLog, Run
-from crosshead.worker.messages import Refused, say
+from crosshead.worker.messages import Refused, first_line, say
 from crosshead.worker.model import build, state_of
 from crosshead.worker.ranks import Ranks
 from crosshead.worker.shards import Shards, Whole
-from crosshead.worker.step import Trainer, rate
+from crosshead.worker.step import Trainer, ran_out_of_memory, rate
 
 CHECKPOINT_SECONDS = 600
 
@@ -74,9 +75,19 @@ class Driver:
         self.ranks = Ranks(self.run, named.split(",") if named else [])
         try:
             self._open()
-        except BaseException:
+        except BaseException as error:
             self.ranks.abandon()
+            if ran_out_of_memory(error):
+                raise Refused("memory", f"{self._memory()}, too little for the weights and the optimizer of this model; end what else "
+                                        "uses it, or give a device with more memory") from error
             raise
+
+    def _memory(self):
+        if self.device.type != "cuda":
+            return f"{self.device} is short of memory"
+        free, total = torch.cuda.mem_get_info(self.device)
+        free += torch.cuda.memory_reserved(self.device)  # memory of this process
+        return f"{self.device} has {free / 1e9:.1f} GB of its {total / 1e9:.1f} GB free"
 
     def _open(self):
         options = self.run.options
@@ -123,7 +134,9 @@ class Driver:
             loss = None
             try:
                 loss = self.trainer.differentiate(batch, predicted)
-            except torch.OutOfMemoryError:
+            except RuntimeError as error:
+                if not ran_out_of_memory(error):
+                    raise
                 self._refuse_divided()
             if not self.ranks.any(loss is None):
                 break
@@ -197,7 +210,9 @@ class Driver:
             batch["targets"][max(0, total - begin):] = -1
             try:
                 found = self.shards.call(self._evaluate, trainer.place(batch, slice(None)))
-            except torch.OutOfMemoryError:
+            except RuntimeError as error:
+                if not ran_out_of_memory(error):
+                    raise
                 self._refuse_divided()
             if self.ranks.any(found is None):
                 trainer.forget()
@@ -290,8 +305,12 @@ class Driver:
             self.log.write("interrupted", step=run.step)
             return 130
         except (Refused, RuntimeError) as error:
-            cause = self.ranks.cause(error) if self.divided and isinstance(error, RuntimeError) else error
-            self.log.write("error", step=run.step, message=str(cause))
+            cause, more = error, {}
+            if isinstance(error, RuntimeError):
+                cause = self.ranks.cause(error) if self.divided else error
+                cause = cause if isinstance(cause, Refused) else self._failure(cause)
+                more["traceback"] = traceback.format_exc()
+            self.log.write("error", step=run.step, message=str(cause), **more)
             raise cause from error
         finally:
             ahead.close()
@@ -301,6 +320,14 @@ class Driver:
         self.log.write("done", step=run.step)
         say("done", step=run.step)
         return 0
+
+    def _failure(self, error):
+        """Returns an error of PyTorch as one sentence."""
+        if ran_out_of_memory(error):
+            return Refused("memory", f"{self.device} has run out of memory after step {self.run.step}; resume from the last checkpoint "
+                                     "with a smaller --micro-batch")
+        return Refused("io", f"PyTorch failed after step {self.run.step}: {first_line(error)}; resume from the last checkpoint "
+                             "(log.jsonl has the traceback)")
 
     def _take_steps(self, ahead):
         run = self.run

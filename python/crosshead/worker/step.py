@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from crosshead.worker.balance import Balance
 from crosshead.worker.loss import Head
-from crosshead.worker.messages import say
+from crosshead.worker.messages import first_line, say
 from crosshead.worker.shards import Whole
 
 
@@ -31,6 +31,13 @@ def rate(options, step):
     final = 0.0 if to_zero else 0.1
     done = (step - warmup - 1) / (steps - warmup - 1 + to_zero)
     return peak * (final + (1 - final) * 0.5 * (1 + math.cos(math.pi * done)))
+
+
+def ran_out_of_memory(error):
+    """Returns True if the device's memory ran out. PyTorch's compiler wraps such an error in one of its own."""
+    while error is not None and not isinstance(error, torch.OutOfMemoryError):
+        error = getattr(error, "inner_exception", None) or error.__cause__ or error.__context__
+    return error is not None
 
 
 class Optimizer:
@@ -216,7 +223,7 @@ class Trainer:
             except RuntimeError as error:
                 torch.cuda.synchronize()
                 self.graphs = False
-                say("warning", message=f"this model is trained without a CUDA graph: {str(error).splitlines()[0]}")
+                say("warning", message=f"this model is trained without a CUDA graph: {first_line(error)}")
                 return self._passes(micro)
         return self.graph.run(micro)
 
