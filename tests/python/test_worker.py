@@ -363,6 +363,12 @@ class Processes(Case):
                           sys.executable, *more)
                 self.agree(a, b)
 
+    def test_micro_batches_are_at_most_the_sequences_of_a_process(self):
+        words = (self.config(attention(type="gqa")), "--data", self.text, *STEPS[:4], *STEPS[6:], "--micro-batch", "2")
+        a, b = self.native(*words), tempfile.mkdtemp(dir=self.folder)
+        crosshead("train", *words, "--out", b, "--engine", "pytorch", "--device", "cpu,cpu", "--python", sys.executable)
+        self.agree(a, b)
+
     def test_a_killed_process_ends_the_others(self):
         for more in ((), ("--shard",)):
             with self.subTest(more=more):
