@@ -184,16 +184,29 @@ class Agreement(Case):
                 a, b = self.compare(self.config(keys, IMAGES, num_channels=1), *words)
                 tops = [[line["top1"], line["top5"]] for line in entries(a, "evaluation")]
                 self.assertEqual(tops, [[line["top1"], line["top5"]] for line in entries(b, "evaluation")])
+        with self.subTest("f64"):
+            self.compare(self.config(VIT_CASES["vit"], IMAGES, num_channels=1), *words, "--compute", "f64")
 
     def test_numerics(self):
-        config = self.config(attention(type="gqa"))
-        for kind, most in (("f64", 1e-8), ("bf16", 2e-2)):
-            with self.subTest(kind):
-                words = (config, "--data", self.text, *STEPS, "--compute", kind)
+        experts = {"experts": 7, "active": 1, "shared": 1, "expert_intermediate_size": 5, "aux_coefficient": 5}
+        slopes = {"num_attention_heads": 16, "num_key_value_heads": 16, "head_dim": 4, "position": "alibi"}  # powers of the root of 2
+        gqa = attention(type="gqa")
+        for name, keys, kind, loss, norm in (
+            ("gqa", gqa, "bf16", 2e-2, 1),
+            ("gqa", gqa, "f64", 2e-9, 1e-8),
+            ("sink logits", {"init": "fan_in", **attention(type="gqa", sink_logits=True)}, "f64", 2e-9, 1e-8),
+            ("alibi", {"parametrization": "spectral", **slopes, **gqa}, "f64", 2e-9, 1e-8),
+            ("talking, alibi", {"parametrization": "spectral", **slopes, **attention(type="talking")}, "f64", 2e-9, 1e-8),
+            ("a balance loss", {"init": "fan_in", "moe": experts, **gqa}, "f64", 2e-9, 1e-8),
+        ):
+            with self.subTest(name, kind=kind):
+                # The reciprocal of 31 tokens is inexact, in contrast to that of 32.
+                words = (self.config(keys), "--data", self.text, *STEPS[:7], "31", *STEPS[8:], "--compute", kind)
                 a, b = self.native(*words), self.prepare(*words)
                 worker.train(b)
                 for one, other in zip(entries(a, "step"), entries(b, "step")):
-                    self.assertLess(abs(one["loss"] - other["loss"]), most * one["loss"])
+                    self.assertLess(abs(one["loss"] - other["loss"]), loss * one["loss"])
+                    self.assertLess(abs(one["grad_norm"] - other["grad_norm"]), norm * one["grad_norm"])
 
     def test_the_finished_model_opens(self):
         b = self.prepare(self.config(attention(**MLA)), "--data", self.text, *STEPS)

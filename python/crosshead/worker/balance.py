@@ -49,7 +49,7 @@ class Balance:
         """Adds coefficient · E · Σ_e f_e P_e of each sequence (Switch Transformer, eqs. 4-6)."""
         if not coefficient:
             return total
-        weight = (counted / counted.sum(1, keepdim=True).clamp(min=1)).to(scores.dtype)[:, :, None]
+        weight = (counted.to(scores.dtype) / counted.sum(1, keepdim=True).clamp(min=1))[:, :, None]
         hits = weight.expand_as(chosen) / chosen.shape[-1]
         shares = torch.zeros_like(scores[:, 0]).scatter_add(-1, chosen.flatten(1), hits.flatten(1))
         term = coefficient * scores.shape[-1] * (shares * (scores * weight).sum(1)).sum()

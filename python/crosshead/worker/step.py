@@ -241,7 +241,7 @@ class Trainer:
         config = self.model.config
         shape = (-1, config.num_channels, config.image_size, config.image_size)
         with self.autocast():
-            logits = self.model(pixel_values=micro["pixels"].view(shape)).logits
+            logits = self.model(pixel_values=micro["pixels"].view(shape).to(self.weights)).logits
         return logits.float() if logits.dtype == torch.bfloat16 else logits
 
     def update(self, loss):
