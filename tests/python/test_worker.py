@@ -208,6 +208,18 @@ class Agreement(Case):
                     self.assertLess(abs(one["loss"] - other["loss"]), loss * one["loss"])
                     self.assertLess(abs(one["grad_norm"] - other["grad_norm"]), norm * one["grad_norm"])
 
+    def test_models_of_families(self):
+        """A family's config.json has keys of its own, and stays as it is."""
+        sizes = {**SIZES, "vocab_size": 280, "intermediate_size": 36, "rms_norm_eps": 1e-6}
+        experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "router_aux_loss_coef": 1, "norm_topk_prob": True}
+        for family, keys in {"llama": {}, "qwen3_moe": experts}.items():
+            with self.subTest(family):
+                path = self.folder / "config.json"
+                path.write_text(json.dumps({**sizes, **keys, "model_type": family}))
+                a, b = self.compare(path, "--data", self.text, *STEPS)
+                first, second = (json.loads(pathlib.Path(run, "config.json").read_text()) for run in (a, b))
+                self.assertEqual(first, second)
+
     def test_the_finished_model_opens(self):
         b = self.prepare(self.config(attention(**MLA)), "--data", self.text, *STEPS)
         worker.train(b)

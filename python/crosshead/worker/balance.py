@@ -9,8 +9,9 @@ BIAS_STEP = 1e-3
 class Balance:
     """The gates of a model, and the losses of the balance that the configuration asks for."""
 
-    def __init__(self, model, config):
-        moe, attention = config.get("moe") or {}, config["attention"]
+    def __init__(self, model):
+        # The code's configuration has Crosshead's keys, also where the run's own is that of a Hugging Face family.
+        moe, attention = getattr(model.config, "moe", None) or {}, model.config.attention
         self.experts, self.heads, self.active = [], [], moe.get("active", 0)
         for name, module in model.named_modules():
             if name.endswith("mlp.gate") and hasattr(module, "moe"):

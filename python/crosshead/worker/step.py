@@ -156,7 +156,7 @@ class Trainer:
         self.dtype = {"BF16": torch.bfloat16, "F64": torch.float64}.get(run.options["dtype"], torch.float32)
         self.weights = next(model.parameters()).dtype
         self.optimizer = Optimizer(model, run.options, moments, run.step, shards)
-        self.balance = Balance(model, run.config)
+        self.balance = Balance(model)
         self.vision = run.unit == "images"
         self.head = Head(self.dtype, compiled)
         # Without --micro-batch, 32768 tokens at a time keep a GPU busy without filling it.
