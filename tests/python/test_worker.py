@@ -211,7 +211,8 @@ class Agreement(Case):
     def test_models_of_families(self):
         """A family's config.json has keys of its own, and stays as it is."""
         sizes = {**SIZES, "vocab_size": 280, "intermediate_size": 36, "rms_norm_eps": 1e-6}
-        experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "router_aux_loss_coef": 1, "norm_topk_prob": True}
+        experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "router_aux_loss_coef": 1,
+                   "norm_topk_prob": True}
         for family, keys in {"llama": {}, "qwen3_moe": experts}.items():
             with self.subTest(family):
                 path = self.folder / "config.json"
@@ -262,6 +263,19 @@ class Resuming(Case):
         a, b = self.native(*words), self.begun(words[0])
         crosshead("train", "--out", b, "--resume", "--engine", "pytorch", "--device", "cpu", "--python", sys.executable)
         self.agree(a, b)
+
+    def test_a_resumed_run_may_change_options(self):
+        words = (self.config(attention(type="gqa")), "--data", self.text, *STEPS[2:], "--schedule", "constant", "--warmup", "0")
+        a, b = self.native(*words, "--steps", "20"), self.native(*words, "--steps", "9")
+        resume = ("train", "--out", b, "--resume", "--engine", "pytorch", "--device", "cpu", "--prepare")
+        crosshead(*resume, "--steps", "20")
+        self.assertEqual(worker.train(b), 0)
+        self.assertEqual(len(entries(b, "step")), 20)
+        crosshead(*resume, "--steps", "24", "--eval-every", "12")
+        self.assertEqual(worker.train(b), 0)
+        self.assertEqual([line["step"] for line in entries(b, "evaluation")], [9, 10, 20, 24])
+        for one, other in zip(entries(a, "step"), entries(b, "step")):
+            self.assertLess(abs(one["loss"] - other["loss"]), 1e-4 * one["loss"])
 
     def test_a_divided_model(self):
         """Checkpoints are those of a model that one process holds, whoever resumes them."""
