@@ -148,18 +148,17 @@ static const char *key_without_code(const ch_config *c) {
   return c->attention.qk_norm_over != CH_QK_NORM_HEAD ? "attention.qk_norm_over" : NULL;
 }
 
-ch_status ch_transformers_check(const ch_config *config, const char *where, ch_error *error) {
+ch_status ch_transformers_check(const ch_config *config, const char *where, const char *setting,
+                                const char *instead, ch_error *error) {
   const char *type = config->attention.type,
              *key = ch_has_pytorch_code(config) ? key_without_code(config) : NULL;
   if (key)
-    return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s: there is no PyTorch code for this \"%s\"; {format} safetensors writes its tensors",
-                   where, key);
+    return ch_fail(error, CH_ERROR_CONFIG, "%s: there is no PyTorch code for this \"%s\"; {%s} %s", where,
+                   key, setting, instead);
   if (!ch_has_pytorch_code(config) || part_named(type, strlen(type))) return CH_OK;
-  return ch_fail(
-      error, CH_ERROR_CONFIG,
-      "%s: there is no PyTorch code for \"attention.type\" \"%s\"; {format} safetensors writes its tensors",
-      where, type);
+  return ch_fail(error, CH_ERROR_CONFIG,
+                 "%s: there is no PyTorch code for \"attention.type\" \"%s\"; {%s} %s", where, type, setting,
+                 instead);
 }
 
 bool ch_has_pytorch_code(const ch_config *config) {

@@ -13,6 +13,7 @@
 #include "base/file_names.h"
 #include "base/progress.h"
 #include "train/log.h"
+#include "train/options_json.h"
 #include "train/worker.h"
 
 static const double checkpoint_seconds = 600;
@@ -204,11 +205,23 @@ static void withdraw(const run *r) {
   }
 }
 
-/* Trains in a worker. The worker starts from a checkpoint and writes log, checkpoints and model; the trainer
- * then continues from its result. */
+/* Finds out whether the checkpoint on disk has other options than the run. A resumed run may change some of them. */
+static ch_status compare_options(const run *r, bool *changed, ch_error *error) {
+  ch_train_options stored;
+  CH_TRY(ch_checkpoint_read_options(r->checkpoint, &stored, NULL, NULL, error));
+  json_t *before = ch_train_options_to_json(&stored), *now = ch_train_options_to_json(r->options);
+  *changed = !json_equal(before, now);
+  json_decref(before);
+  json_decref(now);
+  return CH_OK;
+}
+
+/* Trains in a worker. The worker takes its options and the state of the run from the checkpoint and writes log,
+ * checkpoints and model; the trainer then continues from its result. */
 static ch_status hand_over(run *r, ch_error *error) {
-  bool fresh = r->saved_step < 0, began = false;
-  if (unsaved(r)) CH_TRY(save(r, error));
+  bool fresh = r->saved_step < 0, began = false, changed = false;
+  if (!fresh) CH_TRY(compare_options(r, &changed, error));
+  if (changed || unsaved(r)) CH_TRY(save(r, error));
   ch_log_close(&r->log);
   ch_status status = ch_worker_train(r->events->worker, r->trainer, r->directory, r->events, &began, error);
   if (status != CH_OK && status != CH_ERROR_INTERRUPTED && fresh && !began) withdraw(r);

@@ -186,16 +186,42 @@ class Agreement(Case):
                 a, b = self.compare(self.config(keys, IMAGES, num_channels=1), *words)
                 tops = [[line["top1"], line["top5"]] for line in entries(a, "evaluation")]
                 self.assertEqual(tops, [[line["top1"], line["top5"]] for line in entries(b, "evaluation")])
+        with self.subTest("f64"):
+            self.compare(self.config(VIT_CASES["vit"], IMAGES, num_channels=1), *words, "--compute", "f64")
 
     def test_numerics(self):
-        config = self.config(attention(type="gqa"))
-        for kind, most in (("f64", 1e-8), ("bf16", 2e-2)):
-            with self.subTest(kind):
-                words = (config, "--data", self.text, *STEPS, "--compute", kind)
+        experts = {"experts": 7, "active": 1, "shared": 1, "expert_intermediate_size": 5, "aux_coefficient": 5}
+        slopes = {"num_attention_heads": 16, "num_key_value_heads": 16, "head_dim": 4, "position": "alibi"}  # powers of the root of 2
+        gqa = attention(type="gqa")
+        for name, keys, kind, loss, norm in (
+            ("gqa", gqa, "bf16", 2e-2, 1),
+            ("gqa", gqa, "f64", 2e-9, 1e-8),
+            ("sink logits", {"init": "fan_in", **attention(type="gqa", sink_logits=True)}, "f64", 2e-9, 1e-8),
+            ("alibi", {"parametrization": "spectral", **slopes, **gqa}, "f64", 2e-9, 1e-8),
+            ("talking, alibi", {"parametrization": "spectral", **slopes, **attention(type="talking")}, "f64", 2e-9, 1e-8),
+            ("a balance loss", {"init": "fan_in", "moe": experts, **gqa}, "f64", 2e-9, 1e-8),
+        ):
+            with self.subTest(name, kind=kind):
+                # The reciprocal of 31 tokens is inexact, in contrast to that of 32.
+                words = (self.config(keys), "--data", self.text, *STEPS[:7], "31", *STEPS[8:], "--compute", kind)
                 a, b = self.native(*words), self.prepare(*words)
                 worker.train(b)
                 for one, other in zip(entries(a, "step"), entries(b, "step")):
-                    self.assertLess(abs(one["loss"] - other["loss"]), most * one["loss"])
+                    self.assertLess(abs(one["loss"] - other["loss"]), loss * one["loss"])
+                    self.assertLess(abs(one["grad_norm"] - other["grad_norm"]), norm * one["grad_norm"])
+
+    def test_models_of_families(self):
+        """A family's config.json has keys of its own, and stays as it is."""
+        sizes = {**SIZES, "vocab_size": 280, "intermediate_size": 36, "rms_norm_eps": 1e-6}
+        experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "router_aux_loss_coef": 1,
+                   "norm_topk_prob": True}
+        for family, keys in {"llama": {}, "qwen3_moe": experts}.items():
+            with self.subTest(family):
+                path = self.folder / "config.json"
+                path.write_text(json.dumps({**sizes, **keys, "model_type": family}))
+                a, b = self.compare(path, "--data", self.text, *STEPS)
+                first, second = (json.loads(pathlib.Path(run, "config.json").read_text()) for run in (a, b))
+                self.assertEqual(first, second)
 
     def test_the_finished_model_opens(self):
         b = self.prepare(self.config(attention(**MLA)), "--data", self.text, *STEPS)
@@ -239,6 +265,19 @@ class Resuming(Case):
         a, b = self.native(*words), self.begun(words[0])
         crosshead("train", "--out", b, "--resume", "--engine", "pytorch", "--device", "cpu", "--python", sys.executable)
         self.agree(a, b)
+
+    def test_a_resumed_run_may_change_options(self):
+        words = (self.config(attention(type="gqa")), "--data", self.text, *STEPS[2:], "--schedule", "constant", "--warmup", "0")
+        a, b = self.native(*words, "--steps", "20"), self.native(*words, "--steps", "9")
+        resume = ("train", "--out", b, "--resume", "--engine", "pytorch", "--device", "cpu", "--prepare")
+        crosshead(*resume, "--steps", "20")
+        self.assertEqual(worker.train(b), 0)
+        self.assertEqual(len(entries(b, "step")), 20)
+        crosshead(*resume, "--steps", "24", "--eval-every", "12")
+        self.assertEqual(worker.train(b), 0)
+        self.assertEqual([line["step"] for line in entries(b, "evaluation")], [9, 10, 20, 24])
+        for one, other in zip(entries(a, "step"), entries(b, "step")):
+            self.assertLess(abs(one["loss"] - other["loss"]), 1e-4 * one["loss"])
 
     def test_a_divided_model(self):
         """Checkpoints are those of a model that one process holds, whoever resumes them."""
@@ -385,6 +424,12 @@ class Processes(Case):
                 crosshead("train", *words, "--out", b, "--engine", "pytorch", "--device", "cpu", "--ranks-per-run", "2", "--python",
                           sys.executable, *more)
                 self.agree(a, b)
+
+    def test_micro_batches_are_at_most_the_sequences_of_a_process(self):
+        words = (self.config(attention(type="gqa")), "--data", self.text, *STEPS[:4], *STEPS[6:], "--micro-batch", "2")
+        a, b = self.native(*words), tempfile.mkdtemp(dir=self.folder)
+        crosshead("train", *words, "--out", b, "--engine", "pytorch", "--device", "cpu,cpu", "--python", sys.executable)
+        self.agree(a, b)
 
     def test_a_killed_process_ends_the_others(self):
         for more in ((), ("--shard",)):

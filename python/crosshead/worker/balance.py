@@ -9,8 +9,9 @@ BIAS_STEP = 1e-3
 class Balance:
     """The gates of a model, and the losses of the balance that the configuration asks for."""
 
-    def __init__(self, model, config):
-        moe, attention = config.get("moe") or {}, config["attention"]
+    def __init__(self, model):
+        # The code's configuration has Crosshead's keys, also where the run's own is that of a Hugging Face family.
+        moe, attention = getattr(model.config, "moe", None) or {}, model.config.attention
         self.experts, self.heads, self.active = [], [], moe.get("active", 0)
         for name, module in model.named_modules():
             if name.endswith("mlp.gate") and hasattr(module, "moe"):
@@ -49,7 +50,7 @@ class Balance:
         """Adds coefficient · E · Σ_e f_e P_e of each sequence (Switch Transformer, eqs. 4-6)."""
         if not coefficient:
             return total
-        weight = (counted / counted.sum(1, keepdim=True).clamp(min=1)).to(scores.dtype)[:, :, None]
+        weight = (counted.to(scores.dtype) / counted.sum(1, keepdim=True).clamp(min=1))[:, :, None]
         hits = weight.expand_as(chosen) / chosen.shape[-1]
         shares = torch.zeros_like(scores[:, 0]).scatter_add(-1, chosen.flatten(1), hits.flatten(1))
         term = coefficient * scores.shape[-1] * (shares * (scores * weight).sum(1)).sum()

@@ -163,24 +163,24 @@ class Trainer:
         self.dtype = {"BF16": torch.bfloat16, "F64": torch.float64}.get(run.options["dtype"], torch.float32)
         self.weights = next(model.parameters()).dtype
         self.optimizer = Optimizer(model, run.options, moments, run.step, shards)
-        self.balance = Balance(model, run.config)
+        self.balance = Balance(model)
         self.vision = run.unit == "images"
         self.head = Head(self.dtype, compiled)
-        self.micro_batch = run.settings.get("micro_batch") or self._first_micro_batch()
+        # Without --micro-batch, 32768 tokens at a time keep a GPU busy without filling it.
+        self.micro_batch = self._divisor(run.settings.get("micro_batch") or 32768 // run.options["sequence"])
         self.graphs, self.graph, self.seen = compiled and isinstance(shards, Whole), None, 0
         if compiled:
             compile_layers(model, device)
 
-    def _first_micro_batch(self):
-        """Returns the largest divisor of a step's sequences with at most 32768 tokens: they keep a GPU busy without filling it."""
-        most = max(1, 32768 // self.run.options["sequence"])
-        return max(n for n in range(1, most + 1) if self.sequences % n == 0)
+    def _divisor(self, most):
+        """Returns the largest divisor of this process's sequences that is at most `most`; 1 if `most` is 0."""
+        return max(n for n in range(1, min(max(most, 1), self.sequences) + 1) if self.sequences % n == 0)
 
     def halve(self):
         """Makes the micro-batch at most half as large. Returns False if it has one sequence."""
         if self.micro_batch == 1:
             return False
-        self.micro_batch = max(n for n in range(1, self.micro_batch // 2 + 1) if self.sequences % n == 0)
+        self.micro_batch = self._divisor(self.micro_batch // 2)
         self.graph, self.seen = None, 0
         return True
 
@@ -248,7 +248,7 @@ class Trainer:
         config = self.model.config
         shape = (-1, config.num_channels, config.image_size, config.image_size)
         with self.autocast():
-            logits = self.model(pixel_values=micro["pixels"].view(shape)).logits
+            logits = self.model(pixel_values=micro["pixels"].view(shape).to(self.weights)).logits
         return logits.float() if logits.dtype == torch.bfloat16 else logits
 
     def update(self, loss):

@@ -9,7 +9,7 @@ def eager_attention(module, query, key, value, attention_mask, scaling, dropout=
         scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)
     elif attention_mask is not None:
         scores = scores + attention_mask
-    weights = F.softmax(scores, -1, dtype=torch.float32).to(query.dtype)
+    weights = F.softmax(wide(scores), -1).to(query.dtype)
     return torch.matmul(weights, value).transpose(1, 2).contiguous(), weights
 
 
@@ -25,7 +25,7 @@ def attend_with_sinks(query, key, value, mask, scaling, sinks):
         scores = scores + mask
     sinks = sinks.repeat(scores.shape[1] // sinks.shape[0])[None, :, None, None]
     scores = torch.cat((scores, sinks.expand(*scores.shape[:3], 1)), -1)
-    weights = F.softmax(scores, -1, dtype=torch.float32).to(query.dtype)[..., :-1]
+    weights = F.softmax(wide(scores), -1).to(query.dtype)[..., :-1]
     return torch.matmul(weights, value).transpose(1, 2)
 
 

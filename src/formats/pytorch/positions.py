@@ -124,12 +124,13 @@ def alibi_slopes(heads):
     return slopes + [2 ** (-4 * (2 * h + 1) / power) for h in range(heads - power)]
 
 
-def alibi_bias(config, tokens):
-    """−slope_h (i − j): [1, H, T, S]."""
+def alibi_bias(config, tokens, dtype):
+    """−slope_h (i − j): [1, H, T, S], in F32, or in F64 if dtype is that."""
     heads, device = config.num_attention_heads, tokens.indices.device
-    slopes = kept(("alibi", heads, device), lambda: torch.tensor(alibi_slopes(heads), device=device))
+    real = torch.float64 if dtype == torch.float64 else torch.float32
+    slopes = kept(("alibi", heads, device, real), lambda: torch.tensor(alibi_slopes(heads), dtype=real, device=device))
     distance = tokens.indices[-tokens.positions.shape[1] :, None] - tokens.indices
-    return -slopes[None, :, None, None] * distance.float()
+    return -slopes[None, :, None, None] * distance.to(real)
 
 
 #? end
@@ -223,7 +224,7 @@ class Tokens:
     def make_mask(self, dtype):
         """What attention functions take as their mask; None where plain causality is all."""
 #? alibi
-        seen, bias = self.seen(), alibi_bias(self.config, self)
+        seen, bias = self.seen(), alibi_bias(self.config, self, dtype)
         return bias.masked_fill(~seen, torch.finfo(torch.float32).min).to(dtype)
 #? end
 #? vision

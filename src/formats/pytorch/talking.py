@@ -13,7 +13,7 @@ class TalkingHeadsAttention(GroupedQueryAttention):
     def attend(self, q, k, v, tokens, scale):
         scores = torch.matmul(q, k.transpose(2, 3)) * scale
 #? alibi
-        scores = scores + alibi_bias(self.config, tokens).to(q.dtype)
+        scores = scores + alibi_bias(self.config, tokens, q.dtype).to(q.dtype)
 #? end
         if hasattr(self, "logit_mix"):
             scores = torch.einsum("bhts,gh->bgts", scores, self.logit_mix.weight)
