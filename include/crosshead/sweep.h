@@ -91,7 +91,7 @@ typedef enum ch_sweep_event_kind {
   CH_SWEEP_EVENT_BEGIN = 3,       /* a run begins or continues */
   CH_SWEEP_EVENT_STEP = 4,        /* a training step of a run is done */
   CH_SWEEP_EVENT_RUN = 5,         /* a run is finished */
-  CH_SWEEP_EVENT_FAILED = 6       /* over several ranks: a run has failed, while others continue */
+  CH_SWEEP_EVENT_FAILED = 6       /* a run has failed, while others continue */
 } ch_sweep_event_kind;
 
 /* An event. All that it points to lasts until the callback returns. */

@@ -20,10 +20,8 @@ void ch_put_cell(ch_cell to, const char *text) {
 void ch_shorten_cell(ch_cell cell, int width) {
   char *end = cell;
   if (ch_utf8_count(cell) <= width) return;
-  for (int i = 0; i < width - 3; i++) do
-      end++;
-    while (((unsigned char)*end & 0xC0) == 0x80);
-  strcpy(end, "...");
+  for (int begun = 0; begun <= width - 3; end++) begun += ((unsigned char)*end & 0xC0) != 0x80;
+  strcpy(end - 1, "...");
 }
 
 void ch_put_json_cell(const json_t *value, ch_cell to) {

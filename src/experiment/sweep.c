@@ -354,13 +354,27 @@ static ch_status read_run(pool *p, planned_run *run, bool *found, ch_error *erro
   return status == CH_OK ? status : ch_fail_in(error, run->swept.directory);
 }
 
+static void note_failure(pool *p, const planned_run *run, const ch_outcome *outcome) {
+  ch_scheduler_note_failure(&p->failures, (int)(run - p->runs), outcome);
+  send_sweep_event(
+      p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_FAILED,
+                          .as.failed = {run->swept.name, (uint64_t)run->swept.seed, &outcome->error}});
+}
+
+/* Reads or makes a run. A run that fails is noted, and the worker continues with the next one. */
 static ch_status take_run(worker *w, planned_run *run, ch_error *error) {
   pool *p = w->pool;
   bool earlier;
+  ch_outcome outcome = {.status = CH_OK};
   CH_TRY(read_run(p, run, &earlier, error));
-  if (!earlier) CH_TRY(make_run(w, run, error));
+  if (!earlier) outcome.status = make_run(w, run, &outcome.error);
+  if (outcome.status == CH_ERROR_INTERRUPTED) return ch_fail_as(error, outcome.status, &outcome.error);
+  ch_status status = CH_OK;
   pthread_mutex_lock(&p->lock);
-  ch_status status = finished(p, run, earlier, error);
+  if (outcome.status != CH_OK)
+    note_failure(p, run, &outcome);
+  else
+    status = finished(p, run, earlier, error);
   pthread_mutex_unlock(&p->lock);
   return status;
 }
@@ -425,7 +439,7 @@ static ch_status work_all(pool *p, ch_error *error) {
   for (int64_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
   if (started == 0) return ch_no_memory(error);
   if (p->status != CH_OK && error) *error = p->error;
-  return p->status;
+  return p->status == CH_OK ? ch_scheduler_report_failures(&p->failures, error) : p->status;
 }
 
 /* --- groups of ranks --------------------------------------------------------------------------------------------- */
@@ -453,10 +467,7 @@ static ch_status on_made(void *context, int index, const ch_outcome *outcome, ch
   planned_run *run = &p->runs[p->listed[index]];
   p->setup.began |= outcome->began;
   if (outcome->status != CH_OK) {
-    ch_scheduler_note_failure(&p->failures, p->listed[index], outcome);
-    send_sweep_event(
-        p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_FAILED,
-                            .as.failed = {run->swept.name, (uint64_t)run->swept.seed, &outcome->error}});
+    note_failure(p, run, outcome);
     return CH_OK;
   }
   bool found;
