@@ -63,11 +63,11 @@ static void keep(const ch_training_arguments *a, ch_training_view *view, ch_run_
 }
 
 /* Replaces "{resume} continues" at the end of the message by the command that continues the run. */
-static ch_status say_how_to_continue(const char *out, ch_error *error) {
+static ch_status say_how_to_continue(const char *out, ch_training_engine engine, ch_error *error) {
   const ch_error was = *error;
   if (strcmp(was.setting, "resume") != 0) return was.status;
-  return ch_fail(error, was.status, "%.*s`crosshead train --out %s --resume` continues", was.names[0].at,
-                 was.message, out);
+  return ch_fail(error, was.status, "%.*s`crosshead train --out %s --resume%s` continues", was.names[0].at,
+                 was.message, out, engine == CH_ENGINE_PYTORCH ? " --engine pytorch" : "");
 }
 
 /* Trains the model. *json is also set if the training succeeded and only writing the trace failed. */
@@ -87,7 +87,8 @@ static ch_status train(const ch_training_arguments *a, ch_training_view *view, c
   settings.workers.ranks = ch_job_ranks();
   ch_interrupt_watch(CH_SAVES_WORK);
   ch_status status = ch_train(a->out, &settings, json, error);
-  return status == CH_ERROR_INTERRUPTED ? say_how_to_continue(a->out, error) : status;
+  return status == CH_ERROR_INTERRUPTED ? say_how_to_continue(a->out, settings.workers.engine, error)
+                                        : status;
 }
 
 static ch_status print_result(const ch_training_arguments *a, const ch_training_view *view, char *json,

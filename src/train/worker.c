@@ -64,11 +64,24 @@ static ch_status write_code(const ch_config *config, const ch_params *params, co
   return status;
 }
 
+/* Returns the sequences to compute at a time: those of the settings, else those of the run's last start, else 0. */
+static int64_t micro_batch_of(const ch_worker *worker, const char *directory) {
+  if (worker->micro_batch > 0) return worker->micro_batch;
+  char *path = ch_path_join(directory, CH_WORKER_SETTINGS);
+  json_t *before = NULL;
+  int64_t micro_batch = 0;
+  if (path && ch_is_file(path) && ch_json_read(path, LONGEST_LINE, &before, NULL) == CH_OK)
+    micro_batch = json_integer_value(json_object_get(before, "micro_batch"));
+  json_decref(before);
+  free(path);
+  return micro_batch > 0 ? micro_batch : 0;
+}
+
 static ch_status write_settings(const ch_worker *worker, const char *directory, ch_error *error) {
   char *text = realpath(worker->text, NULL);
   json_t *settings = json_pack("{ss ss ss* sI sb}", "version", CH_VERSION_STRING, "text",
                                text ? text : worker->text, "device", worker->device, "micro_batch",
-                               (json_int_t)worker->micro_batch, "shard", worker->shard);
+                               (json_int_t)micro_batch_of(worker, directory), "shard", worker->shard);
   free(text);
   return ch_json_write(directory, CH_WORKER_SETTINGS, settings, JSON_INDENT(2), error);
 }

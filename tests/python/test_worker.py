@@ -509,6 +509,10 @@ class Processes(Case):
                 self.assertIn(sentence, json.loads(ran.stdout.splitlines()[-1])["message"])
         ran = shell(sys.executable, "-m", "crosshead.worker", self.folder)
         self.assertIn("not a run that was prepared", ran.stdout)
+        run = self.prepare(self.config(attention(type="gqa")), "--data", self.text, *STEPS, "--micro-batch", "1")
+        self.assertEqual(worker.train(run), 0)
+        crosshead("train", "--out", run, "--resume", "--engine", "pytorch", "--device", "cpu", "--python", sys.executable)
+        self.assertEqual(json.loads(pathlib.Path(run, "worker.json").read_text())["micro_batch"], 1, "that of the last start")
 
 
 if __name__ == "__main__":
