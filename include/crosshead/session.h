@@ -104,8 +104,7 @@ CH_API int64_t ch_session_sequence_length(const ch_session *session, int32_t seq
 /* Returns the number of tokens that each sequence has room for. */
 CH_API int64_t ch_session_capacity(const ch_session *session);
 
-/* Returns the bytes that are allocated for the cache, without the rows by token id of gated latents (EG-MLA), whose memory
- * is used as ids appear. */
+/* Returns the bytes that are allocated for the cache. The rows by token id of gated latents (EG-MLA) are not counted. */
 CH_API uint64_t ch_session_cache_bytes(const ch_session *session);
 
 /* Return the size of one token of a sequence in the cache, all layers together: elements, and bytes as
@@ -116,8 +115,8 @@ CH_API int64_t ch_session_cache_token_bytes(const ch_session *session);
 /* The memory of a session, in bytes. */
 typedef struct ch_memory {
   uint64_t weights; /* bytes of the model's tensors: mapped files (shared between processes) and copies */
-  /* bytes of the key-value cache: all layers, sequences and max_tokens. Rows by token id count once for each token, but
-   * at most once for each id of the vocabulary. */
+  /* bytes of the key-value cache: all layers, sequences and max_tokens. There is a row by token id for each token, but at
+   * most one for each id of the vocabulary. With precompute_gates there is one for every id. */
   uint64_t cache;
   uint64_t workspace; /* bytes of activations, logits and scratch */
 } ch_memory;

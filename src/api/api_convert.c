@@ -16,7 +16,7 @@
 #include "formats/source.h"
 #include "formats/transformers.h"
 
-/* What another format does with a model that has no PyTorch code. */
+/* The end of an error about a model without PyTorch code, after the setting's name. */
 static const char without_code[] = "safetensors writes its tensors";
 
 /* Converts the type in the settings to *dtype. *chosen becomes `dtype`, or NULL if each tensor keeps its type. */

@@ -100,6 +100,8 @@ static bool is_stopped(void *context) {
    new weights if `from` is NULL. */
 static ch_status drive(ch_train_job *t, const char *from, ch_error *error) {
   ch_rank_group *ranks = t->settings->workers.ranks;
+  /* PyTorch has a micro-batch of its own, which a resumed run may change. The trainer adopts the checkpoint's. */
+  if (t->resumed && t->settings->workers.engine == CH_ENGINE_PYTORCH) t->options.micro_batch = 0;
   const ch_trainer_start start = {
       .ranks = ranks, .stored = t->resumed ? t->checkpoint : from, .stop = is_stopped, .stop_context = t};
   CH_TRY(ch_trainer_create_over(&start, &t->config, &t->options, ch_training_source(t), &t->trainer, error));

@@ -63,11 +63,19 @@ static void keep(const ch_training_arguments *a, ch_training_view *view, ch_run_
 }
 
 /* Replaces "{resume} continues" at the end of the message by the command that continues the run. */
-static ch_status say_how_to_continue(const char *out, ch_training_engine engine, ch_error *error) {
+static ch_status say_how_to_continue(const ch_training_arguments *a, const ch_train_workers *workers,
+                                     ch_error *error) {
   const ch_error was = *error;
   if (strcmp(was.setting, "resume") != 0) return was.status;
-  return ch_fail(error, was.status, "%.*s`crosshead train --out %s --resume%s` continues", was.names[0].at,
-                 was.message, out, engine == CH_ENGINE_PYTORCH ? " --engine pytorch" : "");
+  ch_text more = {0};
+  if (workers->engine == CH_ENGINE_PYTORCH) ch_text_printf(&more, " --engine pytorch");
+  if (workers->device) ch_text_printf(&more, " --device %s", workers->device);
+  if (workers->shard) ch_text_printf(&more, " --shard");
+  if (workers->python) ch_text_printf(&more, " --python %s", workers->python);
+  ch_fail(error, was.status, "%.*s`crosshead train --out %s --resume%s` continues", was.names[0].at,
+          was.message, a->out, more.data ? more.data : "");
+  ch_text_free(&more);
+  return was.status;
 }
 
 /* Trains the model. *json is also set if the training succeeded and only writing the trace failed. */
@@ -87,8 +95,7 @@ static ch_status train(const ch_training_arguments *a, ch_training_view *view, c
   settings.workers.ranks = ch_job_ranks();
   ch_interrupt_watch(CH_SAVES_WORK);
   ch_status status = ch_train(a->out, &settings, json, error);
-  return status == CH_ERROR_INTERRUPTED ? say_how_to_continue(a->out, settings.workers.engine, error)
-                                        : status;
+  return status == CH_ERROR_INTERRUPTED ? say_how_to_continue(a, &settings.workers, error) : status;
 }
 
 static ch_status print_result(const ch_training_arguments *a, const ch_training_view *view, char *json,

@@ -33,7 +33,7 @@ typedef struct ch_document_perplexity {
 
 /* Appends the tokens of documents [count] as one sequence: the first document with the tokens that the tokenizer puts
  * around a text by default, the others without them, and end_token between two documents unless it is -1 or the
- * tokenizer has put it after the first document. Stops after `most` tokens; 0: no limit. */
+ * first document's tokens already end with it. Stops after `most` tokens; 0: no limit. */
 ch_status ch_encode_joined(const ch_tokenizer *tokenizer, const ch_document *documents, int64_t count,
                            int32_t end_token, int64_t most, ch_ids *ids, ch_error *error);
 

@@ -351,7 +351,7 @@ static ch_status compare_all(comparison_job *c, ch_error *error) {
   if (until_decided) CH_TRY(decide(c, error));
   if (comparison->open) {
     comparison->open = false;
-    CH_TRY(write_results(c, error));
+    if (setup->began) CH_TRY(write_results(c, error));
   }
   return CH_OK;
 }
@@ -379,6 +379,7 @@ static ch_status lead(ch_compare_setup *setup, const ch_compare_hooks *outside, 
   ch_scheduler_dismiss(&setup->scheduler);
   if (status == CH_OK) status = time_in_turns(&c, error);
   if (status == CH_OK) status = ask_tasks(&c, error);
+  /* The settings of a continued comparison are written only if no run failed, or once a step was trained. */
   if (status == CH_OK) status = ch_scheduler_report_failures(&c.failures, error);
   if (status == CH_OK) status = ch_compare_setup_keep(setup, error);
   return status == CH_ERROR_INTERRUPTED ? comparison_interrupted(setup, error) : status;

@@ -72,13 +72,14 @@ typedef struct pool {
   ch_rate_grid grid;
   ch_sweep *sweep;
   ch_compare_setup setup;
-  planned_run *runs;    /* [sweep->planned] */
-  pthread_mutex_t lock; /* guards `next`, `status`, `error`, the sweep, its arena and the callbacks */
-  int next;             /* index of the next run in the queue */
-  ch_status status;     /* status of the first failure, which ends the sweep; not used over ranks */
+  planned_run *runs; /* [sweep->planned] */
+  /* guards `next`, `status`, `error`, `failures`, the sweep, its arena and the callbacks */
+  pthread_mutex_t lock;
+  int next;         /* index of the next run in the queue */
+  ch_status status; /* status of the error or interruption that ended the sweep; not used over ranks */
   ch_error error;
   int *listed;                    /* over ranks: [pieces] index of each piece's run */
-  ch_scheduler_failures failures; /* over ranks: failed runs, which do not end the sweep */
+  ch_scheduler_failures failures; /* failed runs, which do not end the sweep */
 } pool;
 
 /* Returns "mha/lr-0.003", or "mha/lr-0.003-seed-2" for further seeds. */
@@ -254,6 +255,7 @@ static ch_status train(worker *w, const char *directory, ch_error *error) {
   training.lr = w->run->swept.lr;
   training.seed = (uint64_t)w->run->swept.seed;
   w->hopeless = w->began = false;
+  w->failed = CH_OK;
   w->times.taken = 0;
   ch_data_reseed(&w->data, training.seed);
   ch_stability_begin(&w->watch, training.steps);
@@ -317,9 +319,11 @@ static ch_status find_run(const pool *p, const planned_run *run, char **director
   return *result ? CH_OK : ch_no_memory(error);
 }
 
-/* Trains a run with all ranks of this group. One of them writes the result. */
+/* Trains a run with all ranks of this group. One of them writes the result. If the run fails before its first step, its
+   files are removed. */
 static ch_status make_run(worker *w, planned_run *run, ch_error *error) {
   pool *p = w->pool;
+  ch_preparation attempt = {0};
   char *directory = NULL, *result = NULL;
   w->run = run;
   ch_status status = find_run(p, run, &directory, &result, error);
@@ -327,7 +331,10 @@ static ch_status make_run(worker *w, planned_run *run, ch_error *error) {
   pthread_mutex_lock(&p->lock);
   send_sweep_event(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_BEGIN, .as.begin = {&run->swept}});
   pthread_mutex_unlock(&p->lock);
+  if (ch_scheduler_writes(&p->setup.scheduler)) ch_preparation_begin(&attempt, directory);
   status = train(w, directory, error);
+  if (status != CH_OK && status != CH_ERROR_INTERRUPTED && !w->began) ch_preparation_undo(&attempt);
+  ch_preparation_end(&attempt);
   if (w->failed != CH_OK) status = ch_fail_as(error, w->failed, &w->error);
   if (status == CH_OK && ch_scheduler_writes(&p->setup.scheduler))
     status = ch_write_json(result, ch_sweep_result_to_json(&run->swept, false), CH_DIGITS_EXACT, error);
@@ -439,7 +446,7 @@ static ch_status work_all(pool *p, ch_error *error) {
   for (int64_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
   if (started == 0) return ch_no_memory(error);
   if (p->status != CH_OK && error) *error = p->error;
-  return p->status == CH_OK ? ch_scheduler_report_failures(&p->failures, error) : p->status;
+  return p->status;
 }
 
 /* --- groups of ranks --------------------------------------------------------------------------------------------- */
@@ -500,8 +507,7 @@ static ch_status hand_out(worker *w, ch_assignment *pieces, int *listed, ch_erro
   ch_scheduler_work work = {
       .pieces = pieces, .count = count, .make = make_piece, .made = on_made, .context = w};
   CH_TRY(ch_order_pieces(&p->setup, pieces, listed, count, error));
-  CH_TRY(ch_scheduler_make(&p->setup.scheduler, &work, error));
-  return ch_scheduler_report_failures(&p->failures, error);
+  return ch_scheduler_make(&p->setup.scheduler, &work, error);
 }
 
 static ch_status lead(worker *w, ch_error *error) {
@@ -557,6 +563,12 @@ static ch_status sweep_interrupted(const pool *p, ch_error *error) {
       done, p->sweep->planned, p->settings->report.out);
 }
 
+static bool any_is_done(const pool *p) {
+  for (int i = 0; i < p->sweep->planned; i++)
+    if (p->runs[i].done) return true;
+  return false;
+}
+
 static ch_status run_pool(pool *p, const ch_compare_settings *runs, ch_error *error) {
   ch_sweep *sweep = p->sweep;
   CH_TRY(ch_compare_prepare(runs, CH_EXPERIMENT_SWEEP, false, &sweep->about, &p->setup, error));
@@ -575,7 +587,9 @@ static ch_status run_pool(pool *p, const ch_compare_settings *runs, ch_error *er
   CH_TRY(ch_agree(scheduler->all, plan(p, error), error));
   tell_outline(p);
   ch_status status = ch_scheduler_is_alone(scheduler) ? work_all(p, error) : work_over_ranks(p, error);
-  if (status == CH_OK && ch_scheduler_leads(scheduler)) status = write_results(p, error);
+  bool leads = ch_scheduler_leads(scheduler);
+  if (status == CH_OK && leads && any_is_done(p)) status = write_results(p, error);
+  if (status == CH_OK && leads) status = ch_scheduler_report_failures(&p->failures, error);
   if (status == CH_ERROR_INTERRUPTED) status = sweep_interrupted(p, error);
   return ch_scheduler_conclude(scheduler, status, error);
 }

@@ -63,7 +63,7 @@ static ch_status check_fits(const ch_model *model, const ch_session_options *opt
   ch_format_bytes((double)memory->cache, cache, sizeof cache);
   ch_format_bytes((double)memory->workspace, work, sizeof work);
   ch_format_bytes(available, have, sizeof have);
-  int64_t fits = 0; /* the largest context that fits, found by halving what lies between it and `more` */
+  int64_t fits = 0; /* the largest context known to fit; `more` does not fit */
   for (int64_t more = options->context; more - fits > 1;) {
     ch_session_options shorter = *options;
     shorter.context = fits + (more - fits) / 2;

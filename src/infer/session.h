@@ -33,8 +33,8 @@ ch_status ch_session_pass_bytes(const ch_config *config, const ch_params *params
                                 const ch_session_options *options, int64_t length, size_t *bytes,
                                 ch_error *error);
 
-/* Returns the bytes of the cache of a session with these options: ch_session_cache_bytes, and rows by token id for as many
-   different ids as the cache has room for tokens. */
+/* Returns the bytes of the cache of a session with these options: ch_session_cache_bytes and the rows by token id. There is
+   a row for each token of the cache, but at most one for each id; with precompute_gates one for every id. */
 double ch_session_cache_needs(const ch_config *config, const ch_session_options *options);
 
 /* Fills the cache with arbitrary states of `length` tokens, to measure the speed at that length without computing

@@ -15,13 +15,13 @@
 
 enum { MOST_BYTES = 1 << 16, GATHER_TAG = -1, BROADCAST_TAG = -2 };
 
-/* A message is sent as packets of at most MOST_BYTES of it. Each begins with this header. */
+/* A message is sent in packets. Each has this header and at most MOST_BYTES of the message. */
 typedef struct packet_header {
   size_t bytes; /* size of the whole message */
-  int tag;
+  int64_t tag;
 } packet_header;
 
-/* A message that has arrived, or whose first packets have, but has not been received yet. */
+/* A message that has not been received yet. All of its packets have arrived, or only the first ones. */
 typedef struct stored_message {
   struct stored_message *next;
   int from, tag;
@@ -69,7 +69,7 @@ static void fetch_from(socket_group *o, int from) {
     if (!l) {
       l = malloc(sizeof *l + header.bytes);
       if (!l) lose(o->rank);
-      *l = (stored_message){.from = from, .tag = header.tag, .bytes = header.bytes};
+      *l = (stored_message){.from = from, .tag = (int)header.tag, .bytes = header.bytes};
     }
     memcpy(l->data + l->arrived, o->packet + sizeof header, bytes);
     l->arrived += bytes;
@@ -80,8 +80,8 @@ static void fetch_from(socket_group *o, int from) {
   }
 }
 
-/* Sends a message. While the other rank's socket is full, it reads what has arrived, because the others may be sending
-   too. */
+/* Sends a message. While the other rank's socket is full, this rank reads what has arrived. Otherwise two ranks that send to
+   each other would wait forever. */
 static void post(socket_group *o, int to, int tag, const void *data, size_t bytes) {
   packet_header header = {.bytes = bytes, .tag = tag};
   size_t sent = 0;

@@ -205,7 +205,7 @@ static void withdraw(const run *r) {
   }
 }
 
-/* Finds out whether the checkpoint on disk has other options than the run. A resumed run may change some of them. */
+/* Sets *changed to true if the checkpoint on disk has other options than the run. A resumed run may change some. */
 static ch_status compare_options(const run *r, bool *changed, ch_error *error) {
   ch_train_options stored;
   CH_TRY(ch_checkpoint_read_options(r->checkpoint, &stored, NULL, NULL, error));

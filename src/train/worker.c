@@ -175,7 +175,9 @@ static void report_measurement(const process *p, const json_t *object) {
   p->measured[index].memory_bytes = whole_of(object, "memory_bytes");
 }
 
+/* Stores the first error of the worker. Later ones follow from it. */
 static void keep_failure(process *p, const json_t *object) {
+  if (p->failed != CH_OK) return;
   const char *kind = ch_json_text_at(object, "kind");
   p->failed = strcmp(kind, "numeric") == 0  ? CH_ERROR_NUMERIC
               : strcmp(kind, "memory") == 0 ? CH_ERROR_MEMORY
@@ -225,8 +227,8 @@ static bool is_interrupted(const process *p) {
   return p->events->interrupted && p->events->interrupted(p->events->context);
 }
 
-/* Converts the worker's exit status to a status. An interruption ends the worker by SIGTERM, before or after it can save a
-   checkpoint. Any other signal, and SIGTERM from elsewhere, is a failure of the run. */
+/* Converts the worker's exit status. After an interruption, the worker ends by SIGTERM or with EXIT_INTERRUPTED. Any other
+   signal is a failure of the run, and so is a SIGTERM that this process did not send. */
 static ch_status judge(const process *p, int state, ch_error *error) {
   long long step = p->step, steps = p->steps;
   int code = WIFEXITED(state) ? WEXITSTATUS(state) : -1, number = WIFSIGNALED(state) ? WTERMSIG(state) : 0;
@@ -236,9 +238,9 @@ static ch_status judge(const process *p, int state, ch_error *error) {
                    step, steps);
   if (number)
     return ch_fail(error, CH_ERROR_IO,
-                   "the worker of %s was killed by signal %d (%s) after step %lld of %lld; resume from its "
-                   "last checkpoint",
-                   p->directory, number, strsignal(number), step, steps);
+                   "the worker of %s was killed by signal %d (%s) after step %lld of %lld%s", p->directory,
+                   number, strsignal(number), step, steps,
+                   step > 0 ? "; resume from its last checkpoint" : "");
   if (p->failed != CH_OK) return ch_fail(error, p->failed, "%s", p->reason);
   if (code == 0) return CH_OK;
   if (p->began)

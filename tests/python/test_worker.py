@@ -324,11 +324,11 @@ class Resuming(Case):
         words = (self.config(attention(type="gqa")), "--data", self.text, *STEPS)
         memory = torch.OutOfMemoryError("CUDA out of memory")
         for place, error, kind, sentence in (
-            ("build", memory, "memory", "cpu is short of memory, too little for the weights and the optimizer"),
+            ("build", memory, "memory", "cpu has too little memory for the weights and the optimizer"),
             ("Trainer.differentiate", memory, "memory", "cpu has too little memory for one sequence of 32 tokens"),
-            ("Trainer.update", memory, "memory", "cpu has run out of memory after step 0; resume from the last checkpoint with a smaller"),
+            ("Trainer.update", memory, "memory", "cpu has run out of memory after step 0; resume with a smaller --micro-batch"),
             ("Trainer.update", RuntimeError("CUDA error: unspecified launch failure\nmore"), "io",
-             "PyTorch failed after step 0: CUDA error: unspecified launch failure; resume from the last checkpoint"),
+             "PyTorch failed after step 0: CUDA error: unspecified launch failure (log.jsonl has the traceback)"),
         ):
             with self.subTest(sentence), mock.patch(f"crosshead.worker.run.{place}", side_effect=error):
                 run = self.prepare(*words)
@@ -336,6 +336,8 @@ class Resuming(Case):
                     worker.train(run)
                 self.assertEqual(raised.exception.kind, kind)
                 self.assertTrue(str(raised.exception).startswith(sentence), str(raised.exception))
+                if place == "Trainer.update":
+                    self.assertIn("unspecified launch failure" if kind == "io" else "out of memory", entries(run, "error")[0]["traceback"])
 
     def test_gradients_that_stay_in_place(self):
         """As a CUDA graph has them, which is played here by the passes themselves."""
@@ -509,10 +511,13 @@ class Processes(Case):
                 self.assertIn(sentence, json.loads(ran.stdout.splitlines()[-1])["message"])
         ran = shell(sys.executable, "-m", "crosshead.worker", self.folder)
         self.assertIn("not a run that was prepared", ran.stdout)
-        run = self.prepare(self.config(attention(type="gqa")), "--data", self.text, *STEPS, "--micro-batch", "1")
-        self.assertEqual(worker.train(run), 0)
-        crosshead("train", "--out", run, "--resume", "--engine", "pytorch", "--device", "cpu", "--python", sys.executable)
-        self.assertEqual(json.loads(pathlib.Path(run, "worker.json").read_text())["micro_batch"], 1, "that of the last start")
+
+    def test_a_resumed_run_has_the_micro_batch_of_its_last_start(self):
+        run = self.prepare(self.config(attention(type="gqa")), "--data", self.text, *STEPS, "--batch", "4", "--micro-batch", "2")
+        for device, more in (("cpu", ("--micro-batch", "1")), ("cpu,cpu", ())):
+            crosshead("train", "--out", run, "--resume", "--engine", "pytorch", "--device", device, "--prepare", *more)
+            settings = json.loads(pathlib.Path(run, "worker.json").read_text())
+            self.assertEqual((settings["micro_batch"], settings["device"]), (1, device))
 
 
 if __name__ == "__main__":

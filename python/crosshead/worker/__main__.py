@@ -4,6 +4,7 @@
 import os
 import signal
 import sys
+import traceback
 
 USAGE = "usage: python -m crosshead.worker RUN    (a directory that `crosshead train --engine pytorch --out RUN` prepared)"
 
@@ -48,6 +49,7 @@ def main():
     except Error as error:
         say("error", kind="io", message=str(error))
     except RuntimeError as error:
+        traceback.print_exc()
         say("error", kind="io", message=f"PyTorch failed: {first_line(error)}")
     return 1
 

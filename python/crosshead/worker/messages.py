@@ -40,7 +40,7 @@ class Refused(Exception):
 
 
 def first_line(error):
-    """Returns the first line of an error's message, without the end of a sentence."""
+    """Returns the first line of an error's message, without a full stop or colon at its end."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".:")
 
 

@@ -78,16 +78,16 @@ class Driver:
         except BaseException as error:
             self.ranks.abandon()
             if ran_out_of_memory(error):
-                raise Refused("memory", f"{self._memory()}, too little for the weights and the optimizer of this model; end what else "
-                                        "uses it, or give a device with more memory") from error
+                raise Refused("memory", f"{self._memory()} for the weights and the optimizer of this model; end what else uses it, or "
+                                        "give a device with more memory") from error
             raise
 
     def _memory(self):
         if self.device.type != "cuda":
-            return f"{self.device} is short of memory"
+            return f"{self.device} has too little memory"
         free, total = torch.cuda.mem_get_info(self.device)
         free += torch.cuda.memory_reserved(self.device)  # memory of this process
-        return f"{self.device} has {free / 1e9:.1f} GB of its {total / 1e9:.1f} GB free"
+        return f"{self.device} has {free / 1e9:.1f} GB of its {total / 1e9:.1f} GB free, which is too little"
 
     def _open(self):
         options = self.run.options
@@ -323,11 +323,13 @@ class Driver:
 
     def _failure(self, error):
         """Returns an error of PyTorch as one sentence."""
+        place = "log.jsonl" if self.ranks.leads else "standard error"
+        if not self.ranks.leads:
+            traceback.print_exc()
         if ran_out_of_memory(error):
-            return Refused("memory", f"{self.device} has run out of memory after step {self.run.step}; resume from the last checkpoint "
-                                     "with a smaller --micro-batch")
-        return Refused("io", f"PyTorch failed after step {self.run.step}: {first_line(error)}; resume from the last checkpoint "
-                             "(log.jsonl has the traceback)")
+            return Refused("memory", f"{self.device} has run out of memory after step {self.run.step}; resume with a smaller "
+                                     "--micro-batch")
+        return Refused("io", f"PyTorch failed after step {self.run.step}: {first_line(error)} ({place} has the traceback)")
 
     def _take_steps(self, ahead):
         run = self.run

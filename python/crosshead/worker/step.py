@@ -34,7 +34,8 @@ def rate(options, step):
 
 
 def ran_out_of_memory(error):
-    """Returns True if the device's memory ran out. PyTorch's compiler wraps such an error in one of its own."""
+    """Returns True if the device's memory ran out. PyTorch's compiler wraps such an error in one of its own.
+    An error that was raised while such an error was handled counts too."""
     while error is not None and not isinstance(error, torch.OutOfMemoryError):
         error = getattr(error, "inner_exception", None) or error.__cause__ or error.__context__
     return error is not None

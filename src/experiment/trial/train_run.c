@@ -350,7 +350,7 @@ static ch_status tune(ch_compare_setup *setup, ch_planned_model *planned, bool *
     ch_status status = try_rate(setup, planned, best, &t, known, began, error);
     free(t.directory);
     free(t.result);
-    CH_TRY(status);
+    if (status != CH_OK) return status == CH_ERROR_INTERRUPTED ? status : ch_fail_in(error, planned->name);
     if (known && !*known) return CH_OK;
     if (!t.rate->stopped && (!best || run->validation_loss < best->validation_loss)) best = run;
   }

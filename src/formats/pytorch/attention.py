@@ -115,7 +115,8 @@ class Mechanism(nn.Module):
         function = eager_attention if name == "eager" else ALL_ATTENTION_FUNCTIONS[name]
         size, least = v.shape[-1], 0
         if name == "sdpa" and q.shape[2] > 1:
-            least = max(size, q.shape[-1])  # PyTorch's fused kernels need equal sizes; without them it stores whole matrices of scores
+            # PyTorch's fused kernels need equal sizes. Without these kernels PyTorch stores whole matrices of scores.
+            least = max(size, q.shape[-1])
         elif name == "flex_attention":
             least = 16  # the smallest size that its kernels compute
         if least > min(size, q.shape[-1]):

@@ -125,7 +125,7 @@ def alibi_slopes(heads):
 
 
 def alibi_bias(config, tokens, dtype):
-    """−slope_h (i − j): [1, H, T, S], in F32, or in F64 if dtype is that."""
+    """−slope_h (i − j): [1, H, T, S], in F64 if dtype is F64, else in F32."""
     heads, device = config.num_attention_heads, tokens.indices.device
     real = torch.float64 if dtype == torch.float64 else torch.float32
     slopes = kept(("alibi", heads, device, real), lambda: torch.tensor(alibi_slopes(heads), dtype=real, device=device))

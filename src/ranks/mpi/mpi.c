@@ -22,9 +22,9 @@ static void put(uint64_t *handle, MPI_Request request) {
   memcpy(handle, &request, sizeof request);
 }
 
-/* Returns the count of `bytes` bytes, and its type in *type. Data of 2 GiB or more is rounded up to units. This
-   is safe because the memory of such large tensors is a multiple of UNIT, as are the parts of weights that a gather
-   joins (parameter_set.c). */
+/* Returns the count of `bytes` bytes, and its type in *type. Data of 2 GiB or more is rounded up to units.
+   The memory of such large tensors is a multiple of UNIT, so this is safe. In a gather, each rank's part must be a
+   multiple too. The parts of weights are (parameter_set.c). */
 static int count_of(const group *g, size_t bytes, MPI_Datatype *type) {
   bool fits = bytes <= INT32_MAX;
   *type = fits ? MPI_BYTE : g->unit;
