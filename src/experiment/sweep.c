@@ -368,14 +368,16 @@ static void note_failure(pool *p, const planned_run *run, const ch_outcome *outc
                           .as.failed = {run->swept.name, (uint64_t)run->swept.seed, &outcome->error}});
 }
 
-/* Reads or makes a run. A run that fails is noted, and the worker continues with the next one. */
+/* Reads or makes a run. A run that fails is noted, and the worker continues with the next one, unless that would fail too. */
 static ch_status take_run(worker *w, planned_run *run, ch_error *error) {
   pool *p = w->pool;
   bool earlier;
   ch_outcome outcome = {.status = CH_OK};
   CH_TRY(read_run(p, run, &earlier, error));
   if (!earlier) outcome.status = make_run(w, run, &outcome.error);
-  if (outcome.status == CH_ERROR_INTERRUPTED) return ch_fail_as(error, outcome.status, &outcome.error);
+  outcome.began = w->began;
+  if (outcome.status == CH_ERROR_INTERRUPTED || ch_scheduler_is_hopeless(&outcome))
+    return ch_fail_as(error, outcome.status, &outcome.error);
   ch_status status = CH_OK;
   pthread_mutex_lock(&p->lock);
   if (outcome.status != CH_OK)

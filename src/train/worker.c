@@ -129,7 +129,7 @@ static ch_status start(process *p, ch_error *error) {
   p->output = ends[0];
   if (failure == 0) return CH_OK;
   close(ends[0]);
-  return ch_fail(error, CH_ERROR_IO,
+  return ch_fail(error, CH_ERROR_CONFIG,
                  "%s cannot be started (%s); {python} must name a Python that has PyTorch", p->python,
                  strerror(failure));
 }

@@ -194,7 +194,7 @@ class Agreement(Case):
         slopes = {"num_attention_heads": 16, "num_key_value_heads": 16, "head_dim": 4, "position": "alibi"}  # powers of the root of 2
         gqa = attention(type="gqa")
         for name, keys, kind, loss, norm in (
-            ("gqa", gqa, "bf16", 2e-2, 1),
+            ("gqa", gqa, "bf16", 2e-2, 5e-2),
             ("gqa", gqa, "f64", 2e-9, 1e-8),
             ("sink logits", {"init": "fan_in", **attention(type="gqa", sink_logits=True)}, "f64", 2e-9, 1e-8),
             ("alibi", {"parametrization": "spectral", **slopes, **gqa}, "f64", 2e-9, 1e-8),
@@ -471,6 +471,12 @@ class Processes(Case):
                 self.assertEqual(ran.returncode, status, ran.stderr)
                 self.assertIn(sentence, ran.stderr)
                 self.assertFalse((self.folder / "run").exists(), "a run that never began leaves nothing behind")
+        for command in ("compare", "sweep"):
+            ran = shell(CROSSHEAD, command, "--data", self.text, "--mechanisms", "mha,mla,gqa", "--params", "100k", "--tokens", "2k",
+                        "--batch", "2", "--seq", "64", *words[-4:-2], "--python", "/no/python", "--out", self.folder / command)
+            self.assertEqual(ran.returncode, 1)
+            self.assertLessEqual(ran.stderr.count("cannot be started"), 2, "the other runs would fail too")
+            self.assertFalse((self.folder / command).exists())
         ran = shell(CROSSHEAD, "train", config, "--data", self.text, "--device", "cpu", "--out", self.folder / "run")
         self.assertIn("--device needs --engine pytorch", ran.stderr)
 

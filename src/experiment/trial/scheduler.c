@@ -192,6 +192,10 @@ static bool somebody_works(const ch_scheduler *scheduler) {
   return false;
 }
 
+bool ch_scheduler_is_hopeless(const ch_outcome *outcome) {
+  return outcome->status == CH_ERROR_CONFIG && !outcome->began;
+}
+
 /* Works on a piece with rank 0's own group. */
 static ch_status make_own(ch_scheduler *scheduler, int index, ch_error *error) {
   ch_assignment piece = scheduler->work->pieces[index];
@@ -201,7 +205,9 @@ static ch_status make_own(ch_scheduler *scheduler, int index, ch_error *error) {
   outcome.status = scheduler->work->make(scheduler->work->context, &piece, &outcome.began, &own);
   if (outcome.status != CH_OK) outcome.error = own;
   note(scheduler, index, &outcome);
-  return ch_scheduler_settle(scheduler, error);
+  CH_TRY(ch_scheduler_settle(scheduler, error));
+  bool ends = scheduler->groups == 1 && ch_scheduler_is_hopeless(&outcome);
+  return ends ? ch_fail_as(error, outcome.status, &own) : CH_OK;
 }
 
 static ch_status make_all(ch_scheduler *scheduler, ch_error *error) {

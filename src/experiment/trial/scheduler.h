@@ -75,8 +75,10 @@ bool ch_scheduler_stops(ch_scheduler *scheduler);
 /* Calls `made` for pieces that have ended. Rank 0 calls it between two steps. Errors: those of `made`. */
 ch_status ch_scheduler_settle(ch_scheduler *scheduler, ch_error *error);
 
-/* Works through all pieces and returns when all groups are done. Rank 0 calls it. Failures go to `made`.
- * CH_ERROR_INTERRUPTED: some pieces are not done. */
+/* Returns true if a piece failed for a reason that the other pieces share, such as a Python without PyTorch. */
+bool ch_scheduler_is_hopeless(const ch_outcome *outcome);
+/* Works through all pieces and returns when all groups are done. Rank 0 calls it. Failures go to `made`. In a single group
+ * the first hopeless one ends the work and is returned. CH_ERROR_INTERRUPTED: some pieces are not done. */
 ch_status ch_scheduler_make(ch_scheduler *scheduler, const ch_scheduler_work *work, ch_error *error);
 /* Ends ch_scheduler_follow on the other ranks. Rank 0 calls it. */
 void ch_scheduler_dismiss(ch_scheduler *scheduler);
