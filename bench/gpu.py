@@ -105,7 +105,12 @@ def measure(arguments):
     """Compiles, prints the time of that, waits for a line on standard input, and times steps."""
     import torch
 
-    device, compiled = torch.device(arguments.device), arguments.device.startswith("cuda")
+    from crosshead.worker.run import choose_device
+
+    device = choose_device(arguments.device)
+    compiled = device.type == "cuda"
+    if compiled:
+        torch.cuda.set_device(device)
     began = time.perf_counter()
     if arguments.model == LLAMA:
         config = json.loads(pathlib.Path(arguments.folder, "config.json").read_text())
@@ -246,9 +251,13 @@ def table(arguments):
     if arguments.device.startswith("cuda"):
         import torch
 
-        peak, memory = matrix_peak(), torch.cuda.get_device_properties(0).total_memory
+        from crosshead.worker.run import choose_device
+
+        device = choose_device(arguments.device)
+        torch.cuda.set_device(device)
+        peak, memory = matrix_peak(), torch.cuda.get_device_properties(device).total_memory
         torch.cuda.empty_cache()
-        print(f"{torch.cuda.get_device_name(0)}, torch {torch.__version__}; measured matrix peak {peak / 1e12:.0f} TFLOP/s in BF16")
+        print(f"{torch.cuda.get_device_name(device)}, torch {torch.__version__}; measured matrix peak {peak / 1e12:.0f} TFLOP/s in BF16")
     models = []
     for name in names:
         config = HERE / "configs/gpu" / f"{name.removesuffix(CUDNN)}.json"

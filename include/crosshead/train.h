@@ -141,7 +141,7 @@ typedef struct ch_train_workers {
   int32_t threads;
   /* engine that trains; default CH_ENGINE_NATIVE; CH_ENGINE_PYTORCH excludes several `ranks` and a `trace` */
   ch_training_engine engine;
-  /* With CH_ENGINE_PYTORCH: the device as PyTorch names it ("cuda:0", "cpu", "mps", "xpu"), or several separated by
+  /* With CH_ENGINE_PYTORCH: the device as PyTorch names it ("cuda:0", "cpu", "xpu"), or several separated by
    * commas that train the model together (NULL: the first GPU, else the CPU), and the Python interpreter that has
    * PyTorch, transformers and the package crosshead (NULL: CROSSHEAD_PYTHON, that of an active virtual environment, or
    * python3). */

@@ -60,7 +60,7 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
                    "What trains the models: this program, or PyTorch, on GPUs or the CPU.",                  \
                    .default_value = "native"),                                                               \
       CH_TEXT_OPTION("device", (at) + CH_LINEUP(settings.workers.device), "NAME",                            \
-                     "With --engine pytorch: cuda (all GPUs), cuda:1, cpu, mps or xpu, several with commas " \
+                     "With --engine pytorch: cuda (all GPUs), cuda:1, cpu or xpu, several with commas "      \
                      "(default: the first GPU, else the CPU)."),                                             \
       CH_FLAG_OPTION("shard", (at) + CH_LINEUP(settings.workers.shard),                                      \
                      "With --engine pytorch and --ranks-per-run: each device holds a part of the model "     \

@@ -138,7 +138,7 @@ const ch_option ch_training_option_table[] = {
         "steps and checkpoints are the same; either engine resumes the other's run.",
         .default_value = "native"),
     CH_TEXT_OPTION("device", SET(workers.device), "NAME",
-                   "With --engine pytorch: cuda, cuda:1, cpu, mps or xpu, several with commas to train on "
+                   "With --engine pytorch: cuda, cuda:1, cpu or xpu, several with commas to train on "
                    "them together (default: the first GPU, else the CPU)."),
     CH_COUNT_OPTION(
         "ranks-per-run", AT(ranks_per_run), "N", 1, 1 << 20,

@@ -26,6 +26,7 @@ from test_transformers import CASES, CROSSHEAD, IMAGES, MLA, SIZES, VIT_CASES, a
 
 from crosshead.worker import model as models, run as worker
 from crosshead.worker.messages import Refused
+from crosshead.worker.ranks import Ranks
 
 STEPS = ("--steps", "20", "--batch", "2", "--accumulate", "2", "--seq", "32", "--eval-every", "10", "--eval-tokens", "500")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -74,6 +75,19 @@ def children_of(process):
 def entries(run, event):
     lines = [json.loads(line) for line in pathlib.Path(run, "log.jsonl").read_text().splitlines()]
     return [line for line in lines if line["event"] == event]
+
+
+class Replayed:
+    """Replaces a CUDA graph: it repeats the passes."""
+
+    def __init__(self, passes, micro):
+        self.inputs = {name: tensor.clone() for name, tensor in micro.items()}
+        self.passes = passes
+
+    def run(self, micro):
+        for name, tensor in micro.items():
+            self.inputs[name].copy_(tensor)
+        return self.passes(self.inputs)
 
 
 class Case(unittest.TestCase):
@@ -342,23 +356,62 @@ class Resuming(Case):
     def test_gradients_that_stay_in_place(self):
         """As a CUDA graph has them, which is played here by the passes themselves."""
 
-        class Replayed:
-            def __init__(self, passes, micro):
-                self.passes, self.inputs = passes, {name: tensor.clone() for name, tensor in micro.items()}
-
-            def run(self, micro):
-                for name, tensor in micro.items():
-                    self.inputs[name].copy_(tensor)
-                return self.passes(self.inputs)
-
         experts = {"experts": 4, "active": 2, "expert_intermediate_size": 16, "balance": "loss_free"}
         words = (self.config({"moe": experts, **attention(type="gqa")}), "--data", self.text, *STEPS)
         a, b = self.native(*words), self.prepare(*words)
         driver = worker.Driver(b)
         driver.trainer.graphs, driver.trainer.micro_batch = True, 2
-        with mock.patch("crosshead.worker.step.Graph", Replayed):
+        evaluate, out_of_memory = driver._evaluate, []
+
+        def beside_a_graph(micro):
+            if driver.trainer.graph is not None:
+                out_of_memory.append(driver.run.step)
+                raise torch.OutOfMemoryError("out of memory")
+            return evaluate(micro)
+
+        with mock.patch("crosshead.worker.step.Graph", Replayed), mock.patch.object(driver, "_evaluate", beside_a_graph):
             self.assertEqual(driver.drive(), 0)
         self.agree(a, b)
+        self.assertEqual((out_of_memory, driver.trainer.micro_batch), ([10, 20], 2), "without the graph, memory suffices")
+        self.assertTrue(all(gate.choices is None for gate in driver.trainer.balance.experts), "they would hold on to a pass")
+
+    def test_memory_that_runs_out_in_a_capture(self):
+        words = (self.config(attention(type="gqa")), "--data", self.text, *STEPS)
+        a, b = self.native(*words), self.prepare(*words)
+        driver, captured = worker.Driver(b), []
+        driver.trainer.graphs, driver.trainer.micro_batch = True, 2
+
+        def capture(passes, micro):
+            captured.append(len(micro["tokens"]))
+            if captured[-1] == 2:
+                raise torch.OutOfMemoryError("out of memory")
+            return Replayed(passes, micro)
+
+        with mock.patch("crosshead.worker.step.Graph", capture):
+            self.assertEqual(driver.drive(), 0)
+        self.agree(a, b)
+        self.assertEqual(captured, [2, 1])
+
+    def test_processes_of_torchrun(self):
+        """Each trains on the device of its number on its machine."""
+        run = mock.Mock(step_sequences=4)
+        second = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
+        gpus = mock.Mock(is_available=lambda: True, device_count=lambda: 2)
+        with mock.patch.dict(os.environ, second), mock.patch.object(torch, "get_device_module", lambda _: gpus):
+            for devices, expected in (([], "cuda:1"), (["cuda"], "cuda:1"), (["cuda:0", "cuda:1"], "cuda:1"), (["cuda:0"], "cuda:0")):
+                ranks = Ranks(run, devices)
+                self.assertEqual(worker.choose_device(ranks.name or "cuda", ranks.local), torch.device(expected), devices)
+            with self.assertRaisesRegex(Refused, "2 processes on this machine train on 3 devices"):
+                Ranks(run, ["cuda:0", "cuda:1", "cuda:2"])
+
+    def test_the_first_error_is_the_one_reported(self):
+        python = self.folder / "python"
+        python.write_text("#!/bin/sh\n" + "".join(
+            f'echo \'{{"event": "error", "kind": "io", "message": "{word} error"}}\'\n' for word in ("first", "second")) + "exit 1\n")
+        python.chmod(0o755)
+        ran = shell(CROSSHEAD, "train", self.config(attention(type="gqa")), "--data", self.text, *STEPS, "--engine", "pytorch",
+                    "--python", python, "--out", self.folder / "run")
+        self.assertEqual((ran.returncode, ran.stderr.splitlines()[-1]), (1, "crosshead train: first error"))
 
     def test_a_failed_run_does_not_end_a_comparison(self):
         for devices, number in ((["cpu", "cpu"], 9), (["cpu"], 9), (["cpu"], 15)):
@@ -417,6 +470,18 @@ class Processes(Case):
         process.communicate()
         self.assertEqual(process.returncode, 130)
         self.assertGreater(entries(run, "interrupted")[0]["step"], 0)
+
+    def test_an_interruption_names_the_command_that_continues(self):
+        words = (self.config(attention(type="gqa")), "--data", self.text, "--batch", "2", "--seq", "32", "--steps", "100000")
+        out, engine = self.folder / "run", ("--engine", "pytorch", "--device", "cpu", "--python", sys.executable)
+        process = subprocess.Popen([str(word) for word in (CROSSHEAD, "train", *words, "--out", out, *engine)], stderr=subprocess.PIPE, text=True)
+        while not (out / "log.jsonl").exists() or not entries(out, "step"):
+            self.assertIsNone(process.poll())
+            time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 130)
+        self.assertIn(f"`crosshead train --out {out} --resume {' '.join(engine)}` continues", said)
 
     def test_two_processes_are_as_one(self):
         for name, *more in (("tied",), ("loss-free balance",), ("loss-free balance", "--shard")):

@@ -28,7 +28,7 @@ def main():
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(cache, "crosshead", "inductor"))
 
     try:
-        import torch  # noqa: F401
+        import torch
         import transformers  # noqa: F401
     except ImportError as error:
         say("error", kind="config", message=f"{sys.executable} has no {error.name}; name a Python that has PyTorch "
@@ -51,6 +51,8 @@ def main():
     except RuntimeError as error:
         traceback.print_exc()
         say("error", kind="io", message=f"PyTorch failed: {first_line(error)}")
+    if torch.distributed.is_initialized():
+        os._exit(1)  # the interpreter's end would wait for sums that other processes no longer take part in
     return 1
 
 

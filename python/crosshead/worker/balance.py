@@ -45,6 +45,11 @@ class Balance:
             total = self._add(total, coefficient, chosen, scores, counted)
         return None if total is None else total / all_sequences
 
+    def forget_choices(self):
+        """Frees what the last pass left in the gates: scores hold on to all tensors that a backward pass would read."""
+        for gate in self.experts + self.heads:
+            gate.choices = None
+
     @staticmethod
     def _add(total, coefficient, chosen, scores, counted):
         """Adds coefficient · E · Σ_e f_e P_e of each sequence (Switch Transformer, eqs. 4-6)."""

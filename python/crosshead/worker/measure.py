@@ -1,6 +1,7 @@
 # mypy: ignore-errors
 """Times steps of models that are not trained, for a forecast: `python -m crosshead.worker measure FOLDER`."""
 
+import gc
 import json
 import os
 import statistics
@@ -123,6 +124,7 @@ def measure(folder):
         torch.cuda.set_stream(torch.cuda.Stream())
     torch.set_float32_matmul_precision("highest")
     for index, described in enumerate(plan["models"]):
+        gc.collect()  # a model's layers refer to one another
         if device.type == "cuda":
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()

@@ -50,14 +50,18 @@ def construct(folder, device, dtype, place=None):
 
 def build(run, device, dtype, place):
     """Returns the run's model with its weights."""
-    model, weights = construct(run.file(CODE), device, dtype, place), run.load("weight", lambda _, tensor: tensor)
+    model = construct(run.file(CODE), device, dtype, place)
     named = state_of(model)
-    if named.keys() != weights.keys():
-        strange = sorted(named.keys() ^ weights.keys())[0]
-        raise Refused("io", f"{run.path}: checkpoint and model code differ in the tensor {strange}; prepare the run again")
+
+    def put(name, tensor):
+        if name in named:
+            named[name].copy_(tensor.view_as(named[name]))
+
     with torch.no_grad():
-        for name, tensor in named.items():
-            tensor.copy_(weights[name].view_as(tensor))
+        stored = run.load("weight", put)
+    if named.keys() != stored.keys():
+        strange = sorted(named.keys() ^ stored.keys())[0]
+        raise Refused("io", f"{run.path}: checkpoint and model code differ in the tensor {strange}; prepare the run again")
     return model
 
 

@@ -1,6 +1,7 @@
 # mypy: ignore-errors
 """The processes that train a run together, one on each device: starting and ending them, and sums and flags over all of them."""
 
+import datetime
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from crosshead.worker.messages import Refused, output, say
 
 BUCKET = 1 << 24  # elements that are added over the processes in one call
 GRACE_SECONDS = 10  # for this process to fail by itself after another one has
+FLAG_TIME = datetime.timedelta(hours=4)  # limit of a wait for a flag: the first process may be writing a large checkpoint
 
 
 class Ranks:
@@ -22,14 +24,16 @@ class Ranks:
 
     def __init__(self, run, devices):
         self.rank, self.count = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+        # torchrun numbers the processes of each machine.
+        self.local, here = int(os.environ.get("LOCAL_RANK", self.rank)), int(os.environ.get("LOCAL_WORLD_SIZE", self.count))
         self.siblings, self.ended = [], False
         processes = max(self.count, len(devices))
-        if 1 < self.count != len(devices) > 1:
-            raise Refused("config", f"{self.count} processes train on {len(devices)} devices; start one for each device")
+        if 1 < self.count and 1 < len(devices) != here:
+            raise Refused("config", f"{here} processes on this machine train on {len(devices)} devices; start one for each device")
         if run.step_sequences % processes:
             raise Refused("config", f"{processes} devices cannot share {run.step_sequences} sequences a step evenly; give a --batch "
                                     f"that {processes} divides")
-        self.name = devices[self.rank % len(devices)] if devices else None
+        self.name = devices[self.local % len(devices)] if devices else None
         if self.count < processes:
             self._start(run, processes)
 
@@ -41,7 +45,7 @@ class Ranks:
         """Starts the other processes. They end with this one."""
         self.count = count
         store = os.path.join(tempfile.mkdtemp(prefix="crosshead-"), "ranks")
-        environment = {**os.environ, "WORLD_SIZE": str(count), "CROSSHEAD_RANKS": store}
+        environment = {**os.environ, "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count), "CROSSHEAD_RANKS": store}
         os.environ["CROSSHEAD_RANKS"] = store
         for rank in range(1, count):
             self.siblings.append(subprocess.Popen(
@@ -85,6 +89,8 @@ class Ranks:
             dist.all_reduce(tensor, operation, group=group)
         except RuntimeError as error:
             cause = self.cause(error)
+            if cause is error and (group or dist.group.WORLD) is not self.control:
+                raise  # an error of the devices' own library
             raise cause if cause is not error else Refused("io", "another process of this run has ended; resume from the last "
                                                                  "checkpoint") from error
 
@@ -113,9 +119,10 @@ class Ranks:
         method = f"file://{store}" if store else "env://"
         backend = {"cuda": "nccl", "xpu": "xccl"}.get(device.type, "gloo")
         try:
-            dist.init_process_group(backend, init_method=method, rank=self.rank, world_size=self.count)
+            limit, own = (FLAG_TIME, None) if backend == "gloo" else (None, device)  # with a device it connects at once
+            dist.init_process_group(backend, init_method=method, rank=self.rank, world_size=self.count, timeout=limit, device_id=own)
             # A group for flags in host memory. Reading a flag does not wait for a device.
-            self.control = dist.group.WORLD if backend == "gloo" else dist.new_group(backend="gloo")
+            self.control = dist.group.WORLD if backend == "gloo" else dist.new_group(backend="gloo", timeout=FLAG_TIME)
         except (RuntimeError, ValueError) as error:
             raise Refused("io", f"the {self.count} processes of this run cannot reach each other "
                                 f"({str(error).splitlines()[0]})") from error
@@ -145,7 +152,7 @@ class Ranks:
                 size += tensor.numel()
 
     def close(self):
-        """Waits for the other processes, which have ended or are about to end."""
+        """Waits for the other processes after a run without errors. After an error, a device may never finish its sums; see abandon."""
         self.ended = True
         if self.count > 1 and dist.is_initialized():
             dist.destroy_process_group()

@@ -25,21 +25,24 @@ class Interrupted(Exception):
     """SIGTERM or SIGINT was received."""
 
 
-def choose_device(name):
-    """Returns the device with this name, "cuda" for the first GPU; for None the machine's accelerator, else the CPU."""
+def choose_device(name, local=0):
+    """Returns the device with this name, or for None the machine's accelerator, else the CPU. local: this process's number on the
+    machine, which is the device's if the name has none."""
     if not name:
-        name = next((kind for kind in ("cuda", "xpu", "mps") if getattr(torch, kind).is_available()), "cpu")
+        name = next((kind for kind in ("cuda", "xpu") if getattr(torch, kind).is_available()), "cpu")
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise Refused("config", f"{name} is no device; cuda, cuda:1, cpu, mps and xpu are") from error
+        raise Refused("config", f"{name} is no device; cuda, cuda:1, cpu and xpu are") from error
     if device.type == "cpu":
         return device
-    library = getattr(torch, device.type, None)
-    if library is None or not library.is_available():
+    if device.type not in ("cuda", "xpu"):
+        raise Refused("config", f"the worker does not train on {device.type}; cuda, cuda:1, cpu and xpu are devices for it")
+    library = torch.get_device_module(device)
+    if not library.is_available():
         raise Refused("config", f"PyTorch {torch.__version__} sees no {device.type} device here; the device cpu trains without one")
     count = library.device_count()
-    index = device.index or 0
+    index = local if device.index is None else device.index
     if index >= count:
         raise Refused("config", f"there is no {name}: this machine has {count} {device.type} device{'s' * (count != 1)}, "
                                 f"numbered from 0")
@@ -53,9 +56,9 @@ class Clock:
         self.device = device
 
     def mark(self):
-        if self.device.type != "cuda":
+        if self.device.type == "cpu":
             return time.perf_counter()
-        event = torch.cuda.Event(enable_timing=True)
+        event = torch.get_device_module(self.device).Event(enable_timing=True)
         event.record()
         return event
 
@@ -91,9 +94,10 @@ class Driver:
 
     def _open(self):
         options = self.run.options
-        self.device = choose_device(self.ranks.name)
+        self.device = choose_device(self.ranks.name, self.ranks.local)
+        if self.device.type != "cpu":
+            torch.get_device_module(self.device).set_device(self.device)
         if self.device.type == "cuda":
-            torch.cuda.set_device(self.device)
             # All work runs on one stream that a CUDA graph can capture; the default stream cannot be captured. Autograd adds up the
             # gradients of a parameter on the stream where it was first used.
             torch.cuda.set_stream(torch.cuda.Stream())
@@ -148,7 +152,7 @@ class Driver:
         loss, norm = self.trainer.update(loss)
         self.run.step += 1
         results = torch.stack((loss.double(), norm.double()))
-        if self.device.type == "cuda":
+        if self.device.type != "cpu":
             results = results.to("cpu", non_blocking=True)
         ended = self.clock.mark()
         self.pending.append((self.run.step, tokens, results, began, ended))
@@ -215,9 +219,13 @@ class Driver:
                     raise
                 self._refuse_divided()
             if self.ranks.any(found is None):
+                graph = trainer.graph is not None
                 trainer.forget()
+                if self.ranks.any(graph):
+                    continue  # a captured pass had reserved its memory; without it the evaluation may fit
                 if not trainer.halve():
                     raise Refused("memory", f"{self.device} has too little memory to evaluate one sequence")
+                say("warning", message=f"out of memory: {trainer.micro_batch} sequences at a time from here on")
                 continue
             sums += found
             first += micro * self.ranks.count
@@ -241,9 +249,11 @@ class Driver:
         count = (targets >= 0).sum().double()
         if not trainer.vision:
             hidden = trainer.hidden(micro).detach().flatten(0, 1)
+            trainer.balance.forget_choices()
             loss = trainer.head.evaluate(hidden, self.model.lm_head.weight, targets)
             return torch.stack((loss, count, torch.zeros_like(loss), torch.zeros_like(loss)))
         logits = trainer.logits(micro).detach()
+        trainer.balance.forget_choices()
         seen = targets >= 0
         losses = torch.nn.functional.cross_entropy(logits, targets, ignore_index=-1, reduction="none").double()
         label = logits.gather(-1, targets.clamp(min=0)[:, None])
@@ -266,12 +276,12 @@ class Driver:
         self.saved_step, self.last_saved = self.run.step, time.monotonic()
         weights = self.weights()
         m, v = self.trainer.optimizer.moments()
-        if not self.ranks.leads:
-            return
-        for moments in (m, v):
-            for name in weights.keys() - moments.keys():  # tensors that the optimizer does not update
-                moments[name] = torch.zeros_like(weights[name])
-        self.run.save({"weight": weights, "m": m, "v": v})
+        if self.ranks.leads:
+            for moments in (m, v):
+                for name in weights.keys() - moments.keys():  # tensors that the optimizer does not update
+                    moments[name] = torch.zeros_like(weights[name])
+            self.run.save({"weight": weights, "m": m, "v": v})
+        self.ranks.any(False)  # the others wait for the file here: sums on devices have a short limit
 
     def weights(self):
         """Returns {name: whole tensor}, for a file."""
@@ -284,9 +294,12 @@ class Driver:
         """Trains to the end and returns the exit status of the process."""
         with self.log:
             try:
-                return self._drive()
-            finally:
-                self.ranks.close()
+                status = self._drive()
+            except BaseException:
+                self.ranks.abandon()
+                raise
+            self.ranks.close()
+            return status
 
     def _drive(self):
         run = self.run
@@ -309,6 +322,7 @@ class Driver:
             if isinstance(error, RuntimeError):
                 cause = self.ranks.cause(error) if self.divided else error
                 cause = cause if isinstance(cause, Refused) else self._failure(cause)
+            if isinstance(error.__cause__ or error, RuntimeError):
                 more["traceback"] = traceback.format_exc()
             self.log.write("error", step=run.step, message=str(cause), **more)
             raise cause from error

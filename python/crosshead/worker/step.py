@@ -222,6 +222,8 @@ class Trainer:
             try:
                 self.graph = Graph(self._passes, micro)
             except RuntimeError as error:
+                if ran_out_of_memory(error):
+                    raise
                 torch.cuda.synchronize()
                 self.graphs = False
                 say("warning", message=f"this model is trained without a CUDA graph: {first_line(error)}")
@@ -233,6 +235,7 @@ class Trainer:
         loss, objective = self.shards.call(self._micro_loss, micro)
         term = self.balance.term(self.micro_batch, micro.get("text"), self.run.step_sequences / self.shards.means)
         (objective if term is None else objective + term).backward()
+        self.balance.forget_choices()
         return loss
 
     def _micro_loss(self, micro):
