@@ -433,6 +433,35 @@ class Transformers(unittest.TestCase):
             with open(sys.modules[type(model).__module__].__file__) as ran, open(f"{made}/trained/modeling_crosshead.py") as own:
                 self.assertEqual(ran.read(), own.read())
 
+    def test_the_delta_rule_in_chunks(self):
+        """Outputs, last state and gradients of 1 to 8 chunks, with documents apart, are those of its recurrence."""
+        code = sys.modules[type(random_model(self.directory, SIZES, CASES["gdn"], AutoModelForCausalLM)).__module__]
+
+        def random(*sizes):
+            return torch.randn(2, 3, *sizes, dtype=torch.float64)
+
+        def recurrence(q, k, v, decay, steps, state, starts):
+            outputs, zeros = [], torch.zeros_like(state)
+            for t in range(q.shape[2]):
+                before = torch.where((starts[:, t] < t)[:, None, None, None], state * decay[:, :, t, None, None].exp(), zeros)
+                error = steps[:, :, t, None] * (v[:, :, t] - torch.einsum("bhkv,bhk->bhv", before, k[:, :, t]))
+                state = before + torch.einsum("bhk,bhv->bhkv", k[:, :, t], error)
+                outputs.append(torch.einsum("bhkv,bhk->bhv", state, q[:, :, t]))
+            return torch.stack(outputs, 2), state
+
+        for length in (1, 4, 7, 12, 13, 20, 27, 32):
+            q, k = (torch.nn.functional.normalize(random(length, 5), dim=-1) for _ in "qk")
+            given = q, k, random(length, 6), -random(length).abs(), 2 * torch.rand(2, 3, length, dtype=torch.float64), random(5, 6)
+            given = [x.requires_grad_() for x in given]
+            starts = torch.zeros(2, length, dtype=torch.long)
+            starts[0], starts[1, length // 2:] = -1, length // 2  # text 0 continues the state
+            weights, gradients = (random(length, 6), random(5, 6)), []
+            for rule in (lambda *x: code.gated_delta_rule(*x, chunk=4), recurrence):
+                found = rule(*given, starts)
+                gradients.append((*found, *torch.autograd.grad(sum((a * b).sum() for a, b in zip(found, weights)), given)))
+            for ours, expected in zip(*gradients):
+                self.assertLess(largest_difference(ours, expected), 1e-10, length)
+
     def check_own_code(self, keys, first):
         """Our code where a class of transformers would do: of a model that leaves with it, and of one that came as that class."""
         model, ours, tokens, saved = self.opened(keys, "crosshead", first, ["--own-code"])

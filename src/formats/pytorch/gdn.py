@@ -1,15 +1,17 @@
 #? linear
 def states_before(carried, added, first):
-    """S_n = A_n S_{n−1} + B_n of [B, H, N, …] matrices A = carried and B = added: the state before each of N chunks, and the
-    last. Each round composes twice as many steps, so there are log2 N rounds of products."""
-    added = torch.cat((carried[:, :, :1] @ first[:, :, None] + added[:, :, :1], added[:, :, 1:]), 2)
-    span = 1
-    while span < added.shape[2]:
-        late = carried[:, :, span:]
-        added = torch.cat((added[:, :, :span], late @ added[:, :, :-span] + added[:, :, span:]), 2)
-        carried = torch.cat((carried[:, :, :span], late @ carried[:, :, :-span]), 2)
-        span *= 2
-    return torch.cat((first[:, :, None], added[:, :, :-1]), 2), added[:, :, -1]
+    """S_n = A_n S_{n−1} + B_n of [B, H, N, …] matrices A = carried and B = added: the state before each of N chunks, and the last.
+    Two chunks are one, with A = A₂ A₁ and B = A₂ B₁ + B₂, so there are 2 log2 N rounds and 3 N products."""
+    count = carried.shape[2]
+    if count % 2:
+        before, last = first[:, :, None], first
+        if count > 1:
+            before, last = states_before(carried[:, :, :-1], added[:, :, :-1], first)
+            before = torch.cat((before, last[:, :, None]), 2)
+        return before, carried[:, :, -1] @ last + added[:, :, -1]
+    (one, two), (b_one, b_two) = ((x[:, :, ::2], x[:, :, 1::2]) for x in (carried, added))
+    before, last = states_before(two @ one, two @ b_one + b_two, first)
+    return torch.stack((before, one @ before + b_one), 3).flatten(2, 3), last
 
 
 def gated_delta_rule(q, k, v, decay, steps, state, starts=None, chunk=64):
@@ -30,14 +32,15 @@ def gated_delta_rule(q, k, v, decay, steps, state, starts=None, chunk=64):
     since = sums.exp()[..., None]
     between = (sums[..., :, None] - sums[..., None, :]).tril().exp().tril()
     if starts is not None:
-        starts = F.pad(starts, (0, rest), value=length)[:, None].unflatten(2, (-1, chunk))
+        starts = torch.cat((starts, starts[:, -1:].expand(-1, rest)), 1)[:, None].unflatten(2, (-1, chunk))
         place = torch.arange(length + rest, device=q.device).view(1, 1, -1, chunk)
         since = since * (starts < place[..., :1])[..., None]
         between = between * (starts[..., :, None] <= place[..., None, :])
-    system = (between * (k @ k.transpose(-1, -2))).tril(-1) * b.transpose(-1, -2)
-    system = (system + torch.eye(chunk, dtype=system.dtype, device=system.device)).to(v.dtype)
-    solved = b * torch.linalg.solve_triangular(system, torch.cat((v, since * k), -1), upper=False, unitriangular=True)
-    alone, by_state = solved.split((v.shape[-1], k.shape[-1]), -1)
+    # An inverse is as large as k. Products with it may be rounded to BF16; solving for v and k would move F32 of twice the size.
+    system, one = wide(between * (k @ k.transpose(-1, -2))).tril(-1), torch.eye(chunk, dtype=b.dtype, device=b.device)
+    system = system * b.transpose(-1, -2) + one
+    solved = b * torch.linalg.solve_triangular(system, one.expand_as(system), upper=False, unitriangular=True)
+    alone, by_state = solved @ v, (solved * since.transpose(-1, -2)) @ k
     late = (between[..., -1, :, None] * k).transpose(-1, -2)
     kept = since[..., -1:, :] * torch.eye(k.shape[-1], dtype=k.dtype, device=k.device)
     before, last = states_before(kept - late @ by_state, late @ alone, state)
