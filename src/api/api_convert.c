@@ -16,9 +16,6 @@
 #include "formats/source.h"
 #include "formats/transformers.h"
 
-/* The end of an error about a model without PyTorch code, after the setting's name. */
-static const char without_code[] = "safetensors writes its tensors";
-
 /* Converts the type in the settings to *dtype. *chosen becomes `dtype`, or NULL if each tensor keeps its type. */
 static ch_status float_type(ch_precision precision, ch_dtype *dtype, const ch_dtype **chosen,
                             ch_error *error) {
@@ -115,8 +112,6 @@ static ch_status export_directory(const char *directory, const char *out, const 
     writing.keep_blocks = false; /* PyTorch has no block-quantised types */
     ch_transformers_choose(&source, &((const ch_model *)source.context)->config, settings->own_code);
     if (!settings->own_code) status = choose_family(&source, &family, error);
-    if (status == CH_OK && !family)
-      status = ch_transformers_check(&source.config, directory, "format", without_code, error);
   }
   if (status == CH_OK) status = ch_source_write(&source, out, &writing, error);
   const char *type = writing.dtype ? ch_api_type_name(dtype) : "each tensor in its own type";
@@ -175,9 +170,7 @@ static ch_status export_untrained(const char *path, const char *out, const ch_ex
   bool own_code = settings->own_code || starts;
   ch_transformers_choose(&source, &own, own_code);
   const char *family = own_code ? NULL : ch_config_spell_adopted(&source.config, &source.config_json);
-  ch_status status =
-      family ? CH_OK : ch_transformers_check(&source.config, path, "format", without_code, error);
-  if (status == CH_OK) status = ch_source_declare(&source, path, error);
+  ch_status status = ch_source_declare(&source, path, error);
   if (status == CH_OK) status = open_tokenizer(path, settings, &own, &tokenizer, error);
   if (status == CH_OK) status = ch_make_directory(out, error);
   if (status == CH_OK && tokenizer) status = ch_tokenizer_copy_to(tokenizer, out, error);

@@ -34,6 +34,11 @@ static bool absorbs(const ch_config *c) {
          !c->attention.qk_norm && !ch_is_knocked(c, CH_ON_K) && !ch_is_knocked(c, CH_ON_V);
 }
 
+/* Returns true if layers differ in their rotation: some have none, or another base frequency. */
+static bool rope_by_layer(const ch_config *c) {
+  return memchr(c->nope_layers, true, sizeof c->nope_layers) || c->local_rope_theta != 0;
+}
+
 typedef struct feature {
   const char *name;
   bool has;
@@ -49,7 +54,11 @@ static bool has(const model *m, const char *name, size_t size) {
       {"rope", c->position == CH_POSITION_ROPE},
       {"alibi", c->position == CH_POSITION_ALIBI},
       {"rope_scaling", c->position == CH_POSITION_ROPE && c->rope_scaling.type != CH_ROPE_DEFAULT},
+      {"rope_by_layer", rope_by_layer(c)},
+      {"longrope", c->position == CH_POSITION_ROPE && c->rope_scaling.type == CH_ROPE_LONGROPE},
+      {"partial_rotary", c->partial_rotary_factor != 1},
       {"rope_interleaved", c->rope_interleaved},
+      {"learned_positions", c->position == CH_POSITION_LEARNED},
       {"residual", any_name_has(m->params, ".residual.a.weight")},
       {"sharing", c->sharing.type != CH_SHARING_NONE},
       {"masa", c->sharing.type == CH_SHARING_MASA},
@@ -63,12 +72,25 @@ static bool has(const model *m, const char *name, size_t size) {
       {"head_mix", a->head_mix.on != 0},
       {"exclusive", a->exclusive},
       {"qk_norm", a->qk_norm},
+      {"qk_norm_over_all", a->qk_norm_over == CH_QK_NORM_ALL},
+      {"output_bias", c->attention_output_bias && !ch_config_is_vision(c)},
+      {"attention_multiplier", c->attention_multiplier != 0},
+      {"soft_cap", c->attn_logit_softcapping != 0},
       {"head_norm", a->head_norm},
       {"gate", a->gate_embedding_dim != 0},
       {"mla_apart", a->k_lora_rank || a->v_lora_rank},
       {"mla_absorbs", absorbs(c)},
       {"moe", c->moe.experts != 0},
+      {"router_bias", c->moe.router_bias},
+      {"clamped", ch_ffn_of(c)->clamped},
       {"post_norm", c->norm_placement == CH_NORM_POST},
+      {"branch_norm", c->norm_placement == CH_NORM_BRANCH},
+      {"both_norms", c->norm_placement == CH_NORM_BOTH},
+      {"parallel", c->parallel_residual},
+      {"residual_multiplier", c->residual_multiplier != 1},
+      {"embedding_multiplier", c->embedding_multiplier != 1},
+      {"logits_scaling", c->logits_scaling != 1},
+      {"final_soft_cap", c->final_logit_softcapping != 0},
       {"window", ch_any_layer_slides(c)},
       {"linear", ch_linear_layers(c) > 0},
       {"sink_logits", a->sink_logits},
@@ -123,42 +145,6 @@ static void put_part(const model *m, const char *name, size_t size, ch_text *cod
     } else if (!left_out)
       ch_text_printf(code, "%.*s", (int)(next - line), line);
   }
-}
-
-/* Returns a key of the config whose value the code does not support, or NULL. */
-static const char *key_without_code(const ch_config *c) {
-  if (c->position == CH_POSITION_LEARNED) return "position";
-  if (c->norm_placement == CH_NORM_BRANCH || c->norm_placement == CH_NORM_BOTH) return "norm_placement";
-  if (c->parallel_residual) return "parallel_residual";
-  if (c->partial_rotary_factor != 1) return "partial_rotary_factor";
-  if (memchr(c->nope_layers, true, sizeof c->nope_layers)) return "nope_layers";
-  if (c->local_rope_theta != 0) return "local_rope_theta";
-  if (c->embedding_multiplier != 1) return "embedding_multiplier";
-  if (c->residual_multiplier != 1) return "residual_multiplier";
-  if (c->attention_multiplier) return "attention_multiplier";
-  if (c->logits_scaling != 1) return "logits_scaling";
-  if (c->attention_output_bias && !ch_config_is_vision(c)) return "attention_output_bias";
-  if (c->attn_logit_softcapping) return "attn_logit_softcapping";
-  if (c->final_logit_softcapping) return "final_logit_softcapping";
-  if (c->moe.router_bias) return "moe.router_bias";
-  if (c->moe.experts && c->mlp_bias) return "mlp_bias";
-  if (c->rope_scaling.type == CH_ROPE_LONGROPE) return "rope_scaling.rope_type";
-  if (!c->rope_scaling.truncate) return "rope_scaling.truncate";
-  if (strstr(c->hidden_act, "_tanh") || ch_ffn_of(c)->clamped) return "hidden_act";
-  return c->attention.qk_norm_over != CH_QK_NORM_HEAD ? "attention.qk_norm_over" : NULL;
-}
-
-ch_status ch_transformers_check(const ch_config *config, const char *where, const char *setting,
-                                const char *instead, ch_error *error) {
-  const char *type = config->attention.type,
-             *key = ch_has_pytorch_code(config) ? key_without_code(config) : NULL;
-  if (key)
-    return ch_fail(error, CH_ERROR_CONFIG, "%s: there is no PyTorch code for this \"%s\"; {%s} %s", where,
-                   key, setting, instead);
-  if (!ch_has_pytorch_code(config) || part_named(type, strlen(type))) return CH_OK;
-  return ch_fail(error, CH_ERROR_CONFIG,
-                 "%s: there is no PyTorch code for \"attention.type\" \"%s\"; {%s} %s", where, type, setting,
-                 instead);
 }
 
 bool ch_has_pytorch_code(const ch_config *config) {

@@ -11,10 +11,6 @@
    own_code is true, or if own's model_type is "crosshead" and transformers' class of the family cannot load the model.
    A restored language model has model_type "crosshead", and so PyTorch code. */
 void ch_transformers_choose(ch_source *source, const ch_config *own, bool own_code);
-/* Fails with CH_ERROR_CONFIG if there is no PyTorch code for the model. The message ends with a setting and what it does
-   instead, as in "format" and "safetensors writes its tensors". A model of a Hugging Face family needs no code. */
-ch_status ch_transformers_check(const ch_config *config, const char *where, const char *setting,
-                                const char *instead, ch_error *error);
 /* The `finish` of a ch_source_writing: writes configuration_crosshead.py, modeling_crosshead.py and then
    config.json. */
 ch_status ch_transformers_finish(const ch_source *source, const char *directory, ch_error *error);

@@ -56,7 +56,6 @@ static ch_status write_code(const ch_config *config, const ch_params *params, co
                             ch_error *error) {
   ch_source source = {.config = *config, .params = *params};
   ch_transformers_choose(&source, config, true);
-  CH_TRY(ch_transformers_check(&source.config, directory, "engine", "native trains it", error));
   char *folder = ch_path_join(directory, CH_WORKER_CODE);
   if (!folder) return ch_no_memory(error);
   ch_status status = ch_transformers_write_untrained(&source, folder, error);

@@ -46,6 +46,9 @@ SIZES = {
 MLA = {"type": "mla", "kv_lora_rank": 10, "qk_nope_head_dim": 6, "qk_rope_head_dim": 4, "v_head_dim": 5}
 EGMLA = {**MLA, "gate_embedding_dim": 7}
 APART = {"type": "mla", "qk_nope_head_dim": 6, "qk_rope_head_dim": 4, "v_head_dim": 5}
+LONGROPE = {
+    "rope_type": "longrope", "original_max_position_embeddings": 2,
+    "short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [1.5, 2.0, 3.0, 4.0]}
 LINEAR = {"knocking": {"type": "linear", "on": ["q", "k", "v"]}}
 YARN = {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 16, "mscale": 0.7, "mscale_all_dim": 0.7}
 LLAMA3 = {
@@ -73,6 +76,45 @@ CASES = {
     "alibi": {"position": "alibi", **attention(type="gqa")},
     "no positions": {"position": "none", **attention(type="gqa", head_norm=True)},
     "interleaved llama3": {"rope_interleaved": True, "rope_scaling": LLAMA3, **attention(type="gqa")},
+    "multipliers": {
+        "embedding_multiplier": 3.0, "residual_multiplier": 0.4, "attention_multiplier": 0.2, "logits_scaling": 2.5,
+        **attention(type="gqa", head_norm=True)},
+    "soft caps and norms on both sides": {
+        "norm_placement": "both", "attn_logit_softcapping": 1.5, "final_logit_softcapping": 0.7, "hidden_act": "geglu_tanh",
+        "sliding_window": 5, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+        **attention(type="gqa", head_norm=True)},
+    "soft caps with alibi": {
+        "position": "alibi", "attn_logit_softcapping": 1.0, "norm_placement": "both", "residual_multiplier": 1.5, **attention(type="diff")},
+    "soft caps of latents": {"attn_logit_softcapping": 0.5, "final_logit_softcapping": 3.0, "norm_placement": "branch", **attention(**MLA)},
+    "soft caps with sink logits": {"attn_logit_softcapping": 0.8, **attention(type="gqa", sink_logits=True)},
+    "norms of branches and of all heads": {
+        "norm_placement": "branch", "residual_multiplier": 0.7, **attention(type="gqa", qk_norm=True, qk_norm_over="all", **LINEAR)},
+    "norms of all heads that are mixed": {
+        "num_key_value_heads": 4, "norm_placement": "post", "residual_multiplier": 0.7,
+        **attention(type="gqa", qk_norm=True, qk_norm_over="all", head_mix={"on": ["k", "v"], "component_heads": 3})},
+    "learned positions": {
+        "position": "learned", "norm": "layernorm", "attention_output_bias": True, "mlp_bias": True,
+        "hidden_act": "gelu_tanh", "embedding_multiplier": 0.5, **attention(type="gqa", head_norm=True)},
+    "output bias": {"attention_output_bias": True, **attention(type="diff")},
+    "halves in parallel, a part of a head turns": {
+        "parallel_residual": True, "norm": "layernorm", "partial_rotary_factor": 0.5, "residual_multiplier": 0.6,
+        "rope_interleaved": True, **attention(type="gqa", qk_norm=True)},
+    "halves in parallel with a linear layer": {
+        "parallel_residual": True, "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+        "linear_attention": {"type": "gdn", "heads": 2, "head_dim": 4}, **attention(type="gqa")},
+    "rotation by layer": {
+        "nope_layers": [1], "local_rope_layers": [2], "local_rope_theta": 100.0, "rope_scaling": YARN, "partial_rotary_factor": 0.5,
+        "sliding_window": 4, "layer_types": ["full_attention", "full_attention", "sliding_attention"],
+        **attention(type="gqa", head_mix={"on": ["k"], "component_heads": 1})},
+    "longrope of short texts": {
+        "rope_scaling": {**LONGROPE, "original_max_position_embeddings": 64, "factor": 4}, **attention(type="gqa", head_norm=True)},
+    "longrope of long texts": {
+        "sliding_window": 6, "rope_scaling": LONGROPE, "rope_interleaved": True, **attention(type="gqa", head_norm=True)},
+    "experts with clamps and biases": {
+        "hidden_act": "clamped_swiglu", "swiglu_limit": 0.5, "mlp_bias": True,
+        "rope_scaling": {**YARN, "truncate": False},
+        "moe": {"experts": 4, "active": 2, "shared": 1, "expert_intermediate_size": 10, "router_bias": True, "dense_layers": [1]},
+        **attention(type="gqa", sink_logits=True)},
     "knocking": attention(type="gqa", qk_norm=True, **LINEAR),
     "knocking per head": attention(type="gqa", knocking={"type": "mlp", "on": ["q", "k", "v"], "per_head": True}),
     "knocking gate": attention(type="diff", knocking={"type": "gate", "on": ["v"]}),
@@ -411,16 +453,27 @@ class Transformers(unittest.TestCase):
                 model, about = AutoModelForCausalLM.from_pretrained(out, attn_implementation="eager", output_loading_info=True)
                 self.assertFalse(about["missing_keys"] or about["unexpected_keys"], about)
                 reference = load_file(f"{given}/ref.safetensors")
-                with torch.no_grad():
-                    logits = model.eval()(input_ids=reference["input_ids"].long(), use_cache=False).logits
-                self.assertLess(largest_difference(logits, reference["logits"]), 1e-5)
-
+                crosshead("export", given, "--format", "transformers", "--own-code", "--out", out + "_own")
+                own = AutoModelForCausalLM.from_pretrained(out + "_own", trust_remote_code=True)
+                for same in (model, own):
+                    with torch.no_grad():
+                        logits = same.eval()(input_ids=reference["input_ids"].long(), use_cache=False).logits
+                    self.assertLess(largest_difference(logits, reference["logits"]), 1e-5)
 
     def test_spectral_models_leave_as_a_class_and_begin_with_code(self):
         model, _, _, _ = self.opened({"parametrization": "spectral", **attention(type="gqa", qk_norm=True)}, "qwen3")
         self.assertEqual(model.config.model_type, "qwen3")
         with open(f"{self.directory}/saved/config.json") as file:  # what was trained in PyTorch
             self.assertEqual(json.load(file)["model_type"], "crosshead")
+
+    def test_longrope_does_not_continue_the_cache_of_a_shorter_text(self):
+        model = random_model(self.directory, SIZES, CASES["longrope of short texts"], AutoModelForCausalLM).eval()
+        tokens = torch.randint(0, SIZES["vocab_size"], (1, 65))
+        with torch.no_grad():
+            past = model(input_ids=tokens[:, :60], use_cache=True).past_key_values
+            past = model(input_ids=tokens[:, 60:64], past_key_values=past, use_cache=True).past_key_values
+            with self.assertRaisesRegex(ValueError, "more than 64 tokens.*from its first token"):
+                model(input_ids=tokens[:, 64:], past_key_values=past, use_cache=True)
 
     def test_directories_of_one_name(self):
         """transformers keeps code by the name of its directory; other code under the same name is other code."""

@@ -150,6 +150,7 @@ class Agreement(Case):
             "gdn": {"layer_types": ["linear_attention"] * 2 + ["full_attention"], "linear_attention": linear, **attention(type="gqa")},
             "talking": {"num_key_value_heads": 4, **attention(type="talking")},
             "sinks": {"sliding_window": 4, "attention_sinks": 3, **attention(type="gqa")},
+            "learned positions": {"position": "learned", **attention(type="gqa")},
             "chosen heads": attention(type="moh", shared_heads=1, active_heads=2, balance_coefficient=1),
             "loss-free balance": MORE["loss-free balance"],
             "balance loss": {"moe": {"experts": 4, "active": 2, "expert_intermediate_size": 16, "aux_coefficient": 1}, **attention(type="gqa")},

@@ -6,26 +6,29 @@ import torch
 CHUNK_ELEMENTS = 1 << 27
 
 
-def losses_of(x, weight, targets):
-    """Returns logits [N, V] in F32 or F64, their log-sum-exp and the cross entropy of each token, 0 without a target."""
+def losses_of(x, weight, targets, cap):
+    """Returns logits [N, V] in F32 or F64, their log-sum-exp and the cross entropy of each token, 0 without a target.
+    cap: logits z are cap tanh(z / cap), unless it is 0."""
     logits = x @ weight.t()
     logits = logits.float() if logits.dtype == torch.bfloat16 else logits
+    logits = torch.tanh(logits / cap) * cap if cap else logits
     sums = torch.logsumexp(logits, -1)
     picked = logits.gather(-1, targets.clamp(min=0)[:, None])[:, 0]
     return logits, sums, torch.where(targets >= 0, sums - picked, 0)
 
 
-def evaluate_chunk(x, weight, targets):
-    return losses_of(x, weight, targets)[2].double().sum()
+def evaluate_chunk(x, weight, targets, cap):
+    return losses_of(x, weight, targets, cap)[2].double().sum()
 
 
-def differentiate_chunk(x, weight, targets, scale):
-    """Returns the summed loss, and scale times its gradient with respect to the logits."""
-    logits, sums, losses = losses_of(x, weight, targets)
+def differentiate_chunk(x, weight, targets, scale, cap):
+    """Returns the summed loss, and scale times its gradient with respect to x Wᵀ."""
+    logits, sums, losses = losses_of(x, weight, targets, cap)
     words = torch.arange(weight.shape[0], device=x.device)
     hot = words[None] == targets[:, None]
     gradient = torch.exp(logits - sums[:, None]) - hot.to(logits.dtype)
     gradient = gradient * torch.where(targets >= 0, scale, 0)[:, None]
+    gradient = gradient * (1 - (logits / cap) ** 2) if cap else gradient
     return losses.double().sum(), gradient.to(x.dtype)
 
 
@@ -39,7 +42,7 @@ class _Head(torch.autograd.Function):
         dx, dweight = torch.empty_like(x), torch.zeros_like(weight)
         loss = torch.zeros((), dtype=torch.float64, device=x.device)
         for part in head.parts(x):
-            chunk_loss, gradient = head.differentiate(narrow[part], matrix, targets[part], scale)
+            chunk_loss, gradient = head.differentiate(narrow[part], matrix, targets[part], scale, head.cap)
             loss += chunk_loss
             dx[part] = gradient @ matrix
             dweight += gradient.t() @ narrow[part]
@@ -53,10 +56,10 @@ class _Head(torch.autograd.Function):
 
 
 class Head:
-    """The mean cross entropy of hidden states [N, D] under a matrix [V, D]. dtype: of the products."""
+    """The mean cross entropy of hidden states [N, D] under a matrix [V, D]. dtype: of the products. cap: of logits, or 0."""
 
-    def __init__(self, dtype, compiled):
-        self.dtype = dtype
+    def __init__(self, dtype, cap, compiled):
+        self.dtype, self.cap = dtype, cap
         self.differentiate = torch.compile(differentiate_chunk, dynamic=False) if compiled else differentiate_chunk
         self.evaluate_chunk = torch.compile(evaluate_chunk, dynamic=False) if compiled else evaluate_chunk
         self.vocabulary = 0
@@ -78,4 +81,4 @@ class Head:
         """Returns the summed loss without gradients."""
         self.vocabulary = weight.shape[0]
         narrow, matrix = x.detach().to(self.dtype), weight.detach().to(self.dtype)
-        return sum(self.evaluate_chunk(narrow[part], matrix, targets[part]) for part in self.parts(x))
+        return sum(self.evaluate_chunk(narrow[part], matrix, targets[part], self.cap) for part in self.parts(x))

@@ -166,7 +166,7 @@ class Trainer:
         self.optimizer = Optimizer(model, run.options, moments, run.step, shards)
         self.balance = Balance(model)
         self.vision = run.unit == "images"
-        self.head = Head(self.dtype, compiled)
+        self.head = Head(self.dtype, getattr(model.config, "final_logit_softcapping", 0.0), compiled)
         # Without --micro-batch, 32768 tokens at a time keep a GPU busy without filling it.
         self.micro_batch = self._divisor(run.settings.get("micro_batch") or 32768 // run.options["sequence"])
         self.graphs, self.graph, self.seen = compiled and isinstance(shards, Whole), None, 0
@@ -194,9 +194,12 @@ class Trainer:
         return {name: tensor[part].to(self.device, non_blocking=True) for name, tensor in batch.items()}
 
     def hidden(self, batch):
+        """Returns what the LM head multiplies."""
         with self.autocast():
             options = {"document_starts": batch["starts"]} if "starts" in batch else {}
-            return self.model.model(input_ids=batch["tokens"], use_cache=False, **options).last_hidden_state
+            hidden = self.model.model(input_ids=batch["tokens"], use_cache=False, **options).last_hidden_state
+        divisor = getattr(self.model.config, "logits_scaling", 1.0)
+        return hidden if divisor == 1 else hidden / divisor
 
     def parts(self, begin, end):
         return [slice(i, i + self.micro_batch) for i in range(begin, end, self.micro_batch)]

@@ -1,8 +1,18 @@
+#? soft_cap
+def capped(config, scores):
+    """c tanh(scores / c) (Gemma 2)."""
+    return torch.tanh(scores / config.attn_logit_softcapping) * config.attn_logit_softcapping
+
+
+#? end
 def eager_attention(module, query, key, value, attention_mask, scaling, dropout=0.0, **kwargs):
     """softmax(q kᵀ · scaling) v; query head h reads key-value head floor(h · G / H)."""
     groups = query.shape[1] // key.shape[1]
     key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
     scores = torch.matmul(query, key.transpose(2, 3)) * scaling
+#? soft_cap
+    scores = capped(module.config, scores)
+#? end
     if attention_mask is None and module.is_causal and query.shape[2] > 1:
         attention_mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril()
     if attention_mask is not None and attention_mask.dtype == torch.bool:
@@ -14,16 +24,19 @@ def eager_attention(module, query, key, value, attention_mask, scaling, dropout=
 
 
 #? sink_logits
-def attend_with_sinks(query, key, value, mask, scaling, sinks):
+def attend_with_sinks(module, query, key, value, mask, scaling):
     """Softmaxes with one more score z_h in every denominator, which no value belongs to (gpt-oss)."""
     groups = query.shape[1] // key.shape[1]
     key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
     scores = torch.matmul(query, key.transpose(2, 3)) * scaling
+#? soft_cap
+    scores = capped(module.config, scores)
+#? end
     if mask.dtype == torch.bool:
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
     else:
         scores = scores + mask
-    sinks = sinks.repeat(scores.shape[1] // sinks.shape[0])[None, :, None, None]
+    sinks = module.sinks.repeat(scores.shape[1] // module.sinks.shape[0])[None, :, None, None]
     scores = torch.cat((scores, sinks.expand(*scores.shape[:3], 1)), -1)
     weights = F.softmax(wide(scores), -1).to(query.dtype)[..., :-1]
     return torch.matmul(weights, value).transpose(1, 2)
@@ -106,12 +119,19 @@ class Mechanism(nn.Module):
         mask = mask[:, heads]
 #? end
 #? sink_logits
-        return attend_with_sinks(q, k, v, mask if mask is not None else tokens.seen(), scale, self.sinks)
+        return attend_with_sinks(self, q, k, v, mask if mask is not None else tokens.seen(), scale)
 #? end
 #? !sink_logits
         name = self.config._attn_implementation
+#? soft_cap
+        if name == "sdpa":
+            name = "eager"  # PyTorch's fused kernels have no caps
+        tokens.options["softcap"] = self.config.attn_logit_softcapping
+#? end
+#? !soft_cap
         if name == "flex_attention" and mask is None:
             name = "sdpa"  # plain causality, for which PyTorch has faster kernels
+#? end
         function = eager_attention if name == "eager" else ALL_ATTENTION_FUNCTIONS[name]
         size, least = v.shape[-1], 0
         if name == "sdpa" and q.shape[2] > 1:

@@ -8,6 +8,17 @@ def window_of(config, layer):
 
 
 #? !vision
+def rotation_of(config, layer):
+    """How a layer rotates queries and keys: "none"; "local", with a base frequency of its own; or "global", as most do."""
+#? rope_by_layer
+    if layer in (config.nope_layers or ()):
+        return "none"
+    if layer in (config.local_rope_layers or ()):
+        return "local"
+#? end
+    return "global"
+
+
 class LayerStates(CacheLayerMixin):
     """What one layer keeps of every token: the states that its mechanism writes, [B, T, ...] each."""
 

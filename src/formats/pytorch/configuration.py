@@ -65,6 +65,36 @@ class CrossheadViTConfig(PretrainedConfig):
         layer_types=None,
         linear_attention=None,
 #? end
+#? embedding_multiplier
+        embedding_multiplier=1.0,
+#? end
+#? residual_multiplier
+        residual_multiplier=1.0,
+#? end
+#? attention_multiplier
+        attention_multiplier=None,
+#? end
+#? logits_scaling
+        logits_scaling=1.0,
+#? end
+#? soft_cap
+        attn_logit_softcapping=None,
+#? end
+#? final_soft_cap
+        final_logit_softcapping=None,
+#? end
+#? partial_rotary
+        partial_rotary_factor=1.0,
+#? end
+#? rope_by_layer
+        nope_layers=None,
+        local_rope_layers=None,
+        local_rope_theta=None,
+#? end
+#? clamped
+        swiglu_alpha=1.702,
+        swiglu_limit=7.0,
+#? end
         init="default",
         parametrization="standard",
 #? !vision
@@ -114,6 +144,36 @@ class CrossheadViTConfig(PretrainedConfig):
         self.attention_sinks = attention_sinks
         self.layer_types = layer_types
         self.linear_attention = linear_attention
+#? end
+#? embedding_multiplier
+        self.embedding_multiplier = embedding_multiplier
+#? end
+#? residual_multiplier
+        self.residual_multiplier = residual_multiplier
+#? end
+#? attention_multiplier
+        self.attention_multiplier = attention_multiplier
+#? end
+#? logits_scaling
+        self.logits_scaling = logits_scaling
+#? end
+#? soft_cap
+        self.attn_logit_softcapping = attn_logit_softcapping
+#? end
+#? final_soft_cap
+        self.final_logit_softcapping = final_logit_softcapping
+#? end
+#? partial_rotary
+        self.partial_rotary_factor = partial_rotary_factor
+#? end
+#? rope_by_layer
+        self.nope_layers = nope_layers
+        self.local_rope_layers = local_rope_layers
+        self.local_rope_theta = local_rope_theta
+#? end
+#? clamped
+        self.swiglu_alpha = swiglu_alpha
+        self.swiglu_limit = swiglu_limit
 #? end
         self.init = init
         self.parametrization = parametrization

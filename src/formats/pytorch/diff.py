@@ -21,7 +21,10 @@ class DifferentialAttention(KeysAndValues):
 #? vision
         self.projection("o_proj", heads * size, config.hidden_size, bias=config.attention_bias)
 #? end
-#? !vision
+#? output_bias
+        self.projection("o_proj", heads * size, config.hidden_size, bias=True)
+#? end
+#? !vision|output_bias
         self.projection("o_proj", heads * size, config.hidden_size)
 #? end
 #? head_norm

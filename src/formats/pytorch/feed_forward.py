@@ -1,14 +1,36 @@
+#? !clamped
 ACTIVATIONS = {
     "silu": (F.silu, True),
     "geglu": (F.gelu, True),
     "reglu": (F.relu, True),
     "relu2_glu": (lambda x: F.relu(x).square(), True),
+    "geglu_tanh": (lambda x: F.gelu(x, approximate="tanh"), True),
     "gelu": (F.gelu, False),
+    "gelu_tanh": (lambda x: F.gelu(x, approximate="tanh"), False),
     "relu": (F.relu, False),
     "relu2": (lambda x: F.relu(x).square(), False),
 }
 
 
+#? end
+#? clamped
+class FeedForward(nn.Module):
+    """W_down (g σ(α g) ⊙ (u + 1)), with g = min(W_gate x, limit) and u = W_up x clamped to ± limit (gpt-oss)."""
+
+    def __init__(self, config, width, bias):
+        super().__init__()
+        self.alpha, self.limit = config.swiglu_alpha, config.swiglu_limit
+        self.gate_proj = nn.Linear(config.hidden_size, width, bias=bias)
+        self.up_proj = nn.Linear(config.hidden_size, width, bias=bias)
+        self.down_proj = nn.Linear(width, config.hidden_size, bias=bias)
+
+    def forward(self, x):
+        gate, up = self.gate_proj(x).clamp(max=self.limit), self.up_proj(x).clamp(-self.limit, self.limit)
+        return self.down_proj(gate * torch.sigmoid(self.alpha * gate) * (up + 1))
+
+
+#? end
+#? !clamped
 class FeedForward(nn.Module):
     """W_down (f(W_gate x) ⊙ W_up x), or W_down f(W_up x) without a gate."""
 
@@ -26,6 +48,7 @@ class FeedForward(nn.Module):
         return self.down_proj(self.activation(self.gate_proj(x)) * self.up_proj(x))
 
 
+#? end
 #? moe
 class Router(nn.Module):
     """Which experts a token is sent to, and with what weights."""
@@ -34,6 +57,9 @@ class Router(nn.Module):
         super().__init__()
         self.moe = config.moe
         self.weight = nn.Parameter(torch.empty(config.moe["experts"], config.hidden_size))
+#? router_bias
+        self.bias = nn.Parameter(torch.zeros(config.moe["experts"]))
+#? end
         if config.moe.get("balance", "aux") == "loss_free":
             self.register_buffer("e_score_correction_bias", torch.zeros(config.moe["experts"]))
 
@@ -41,6 +67,9 @@ class Router(nn.Module):
         moe, active, groups = self.moe, self.moe["active"], self.moe.get("groups") or 1
         sigmoid = moe.get("scoring", "softmax") == "sigmoid"
         logits = F.linear(wide(x), wide(self.weight))
+#? router_bias
+        logits = logits + wide(self.bias)
+#? end
         scores = torch.sigmoid(logits) if sigmoid else F.softmax(logits, -1)
         choice = logits.detach()
         if groups > 1 or hasattr(self, "e_score_correction_bias"):
@@ -69,10 +98,10 @@ class MixtureOfExperts(nn.Module):
         super().__init__()
         moe = config.moe
         width = moe["expert_intermediate_size"]
-        self.experts = nn.ModuleList(FeedForward(config, width, False) for _ in range(moe["experts"]))
+        self.experts = nn.ModuleList(FeedForward(config, width, config.mlp_bias) for _ in range(moe["experts"]))
         self.gate = Router(config)
         if moe.get("shared"):
-            self.shared_experts = FeedForward(config, moe["shared"] * width, False)
+            self.shared_experts = FeedForward(config, moe["shared"] * width, config.mlp_bias)
 
     def forward(self, x):
         flat = x.flatten(0, -2)

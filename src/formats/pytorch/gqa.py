@@ -11,7 +11,10 @@ class GroupedQueryAttention(KeysAndValues):
 #? vision
         self.projection("o_proj", width, config.hidden_size, bias=config.attention_bias)
 #? end
-#? !vision
+#? output_bias
+        self.projection("o_proj", width, config.hidden_size, bias=True)
+#? end
+#? !vision|output_bias
         self.projection("o_proj", width, config.hidden_size)
 #? end
 #? head_norm
@@ -21,7 +24,12 @@ class GroupedQueryAttention(KeysAndValues):
     def context(self, x, opened, tokens):
         q = self.finish_queries(self.q_proj(x), tokens)
         k, v = opened
+#? attention_multiplier
+        context = self.attend(q, k, v, tokens, self.config.attention_multiplier)
+#? end
+#? !attention_multiplier
         context = self.attend(q, k, v, tokens, self.config.head_dim**-0.5)
+#? end
 #? exclusive
         own = F.normalize(v[:, :, -x.shape[1] :], dim=-1, eps=1e-12).transpose(1, 2)
         own = own.repeat_interleave(q.shape[1] // v.shape[1], 2)

@@ -10,7 +10,12 @@ class KeysAndValues(Mechanism):
             return
 #? end
 #? qk_norm
+#? qk_norm_over_all
+        self.norm("k_norm", self.key_heads * c.head_dim)
+#? end
+#? !qk_norm_over_all
         self.norm("k_norm", c.head_dim)
+#? end
 #? end
         for on, heads in (("k", self.key_heads), ("v", self.value_heads)):
             components = None
@@ -31,7 +36,16 @@ class KeysAndValues(Mechanism):
         self.add_knocking("q", c.num_attention_heads, c.head_dim)
 #? end
 #? qk_norm
+#? qk_norm_over_all
+        self.norm("q_norm", c.num_attention_heads * c.head_dim)
+
+    def normed(self, norm, x):
+        """The norm of all heads of a token as one vector."""
+        return split_heads(getattr(self, norm)(join_heads(x)), x.shape[1])
+#? end
+#? !qk_norm_over_all
         self.norm("q_norm", c.head_dim)
+#? end
 #? end
 
     def finish_queries(self, q, tokens):
@@ -40,7 +54,12 @@ class KeysAndValues(Mechanism):
         q = self.knock("q", q)
 #? end
 #? qk_norm
+#? qk_norm_over_all
+        q = self.normed("q_norm", q)
+#? end
+#? !qk_norm_over_all
         q = self.q_norm(q)
+#? end
 #? end
 #? rope
         q = rotate(q, tokens.query_turn)
@@ -55,7 +74,12 @@ class KeysAndValues(Mechanism):
         k = self.knock("k", k)
 #? end
 #? qk_norm
+#? qk_norm_over_all
+        k = self.normed("k_norm", k)
+#? end
+#? !qk_norm_over_all
         k = self.k_norm(k)
+#? end
 #? end
 #? rope
         k = rotate(k, turn)

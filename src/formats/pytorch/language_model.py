@@ -6,6 +6,9 @@ class CrossheadModel(CrossheadPreTrainedModel):
     def __init__(self, config):
         super().__init__(config)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+#? learned_positions
+        self.embed_positions = nn.Embedding(config.max_position_embeddings, config.hidden_size)
+#? end
         self.dictionary = SharedMatrices()
         self.layers = nn.ModuleList(
             CrossheadLayer(config, i, self.dictionary) for i in range(config.num_hidden_layers)
@@ -57,6 +60,22 @@ class CrossheadModel(CrossheadPreTrainedModel):
         past = cache.get_seq_length() if cache is not None else 0
         if position_ids is None:
             position_ids = torch.arange(past, past + x.shape[1], device=x.device)[None]
+#? learned_positions
+        if past + x.shape[1] > self.config.max_position_embeddings:
+            raise ValueError(f"the model has learned positions for {self.config.max_position_embeddings} tokens; the text is longer")
+        x = x + self.embed_positions(position_ids if document_starts is None else position_ids - document_starts)
+#? end
+#? embedding_multiplier
+        x = x * self.config.embedding_multiplier
+#? end
+#? longrope
+        original = self.config.rope_scaling["original_max_position_embeddings"]
+        if 0 < past <= original < past + x.shape[1]:
+            raise ValueError(
+                f"LongRoPE has other factors for texts of more than {original} tokens, so the cache of a shorter text does not "
+                "continue one: compute the text from its first token"
+            )
+#? end
 #? window
         padded = attention_mask is not None and not torch.compiler.is_compiling() and not attention_mask[:, 0].all()
         if self.config.attention_sinks and padded:
@@ -67,16 +86,17 @@ class CrossheadModel(CrossheadPreTrainedModel):
 #? end
         tokens, opened, hidden = {}, (), (x,)
         for i, layer in enumerate(self.layers):
-            window = window_of(self.config, i)
-            if window not in tokens:
+            kind = window, rotation = window_of(self.config, i), rotation_of(self.config, i)
+            if kind not in tokens:
                 if cache is None:
                     indices = torch.arange(x.shape[1], device=x.device)
                 else:
                     indices = cache.layers[layer.leader].indices(x.shape[1], x.device)
-                tokens[window] = Tokens(
-                    self.config, position_ids, input_ids, attention_mask, indices, window, x.dtype, kwargs, document_starts
+                tokens[kind] = Tokens(
+                    self.config, position_ids, input_ids, attention_mask, indices, window, rotation, past + x.shape[1],
+                    x.dtype, kwargs, document_starts,
                 )
-            x, *opened = layer(x, tokens[window], cache, *(opened if layer.leader < i else ()))
+            x, *opened = layer(x, tokens[kind], cache, *(opened if layer.leader < i else ()))
             hidden += (x,) if keep_all else ()
 #? !post_norm
         x = self.norm(x)
@@ -128,7 +148,13 @@ class CrossheadForCausalLM(CrossheadPreTrainedModel, GenerationMixin):
             x = x[:, -logits_to_keep:] if logits_to_keep else x
         else:
             x = x[:, logits_to_keep]
+#? logits_scaling
+        x = x / self.config.logits_scaling
+#? end
         logits = self.lm_head(x)
+#? final_soft_cap
+        logits = torch.tanh(logits / self.config.final_logit_softcapping) * self.config.final_logit_softcapping
+#? end
         loss = None
         if labels is not None:
             loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)

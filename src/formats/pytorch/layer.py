@@ -7,6 +7,9 @@ def make_norm(config):
 class CrossheadLayer(GradientCheckpointingLayer):
     def __init__(self, config, layer_idx, shared):
         super().__init__()
+#? residual_multiplier
+        self.residual_multiplier = config.residual_multiplier
+#? end
 #? linear
         self.is_linear = config.layer_types[layer_idx] == "linear_attention"
         if self.is_linear:
@@ -33,9 +36,18 @@ class CrossheadLayer(GradientCheckpointingLayer):
 #? !moe
         self.mlp = FeedForward(config, config.intermediate_size, config.mlp_bias)
 #? end
-#? !post_norm
+#? !post_norm|branch_norm
         self.input_layernorm = make_norm(config)
+#? end
+#? !parallel
         self.post_attention_layernorm = make_norm(config)
+#? end
+#? both_norms
+        self.pre_feedforward_layernorm = make_norm(config)
+#? end
+#? post_norm|branch_norm|both_norms
+        self.post_feedforward_layernorm = make_norm(config)
+#? end
 
     def attention(self, x, tokens, cache, opened):
 #? linear
@@ -45,37 +57,63 @@ class CrossheadLayer(GradientCheckpointingLayer):
         return self.self_attn(x, tokens, cache, opened)
 
     def forward(self, x, tokens, cache, *opened):
+#? residual_multiplier
+        r = self.residual_multiplier
+#? end
+#? parallel
+        normed = self.input_layernorm(x)
+        y, opened = self.attention(normed, tokens, cache, opened)
+#? residual_multiplier
+        x = x + r * y + r * self.mlp(normed)
+#? end
+#? !residual_multiplier
+        x = x + y + self.mlp(normed)
+#? end
+#? end
+#? !parallel
+#? post_norm|branch_norm
+        y, opened = self.attention(x, tokens, cache, opened)
+#? end
+#? !post_norm|branch_norm
         y, opened = self.attention(self.input_layernorm(x), tokens, cache, opened)
-        x = x + y
-        x = x + self.mlp(self.post_attention_layernorm(x))
-#? layer_group
-        return (x, *opened) if self.hands_on else (x,)
 #? end
-#? !layer_group
-        return (x,)
+#? branch_norm|both_norms
+        y = self.post_attention_layernorm(y)
 #? end
+#? residual_multiplier
+        y = r * y
 #? end
 #? post_norm
-        self.post_attention_layernorm = make_norm(config)
-        self.post_feedforward_layernorm = make_norm(config)
-
-    def attention(self, x, tokens, cache, opened):
-#? linear
-        if self.is_linear:
-            return self.linear_attn(x, tokens, cache, opened)
-#? end
-        return self.self_attn(x, tokens, cache, opened)
-
-    def forward(self, x, tokens, cache, *opened):
-        y, opened = self.attention(x, tokens, cache, opened)
         x = self.post_attention_layernorm(x + y)
-        x = self.post_feedforward_layernorm(x + self.mlp(x))
+        y = self.mlp(x)
+#? end
+#? !post_norm
+        x = x + y
+#? branch_norm
+        y = self.post_feedforward_layernorm(self.mlp(x))
+#? end
+#? both_norms
+        y = self.post_feedforward_layernorm(self.mlp(self.pre_feedforward_layernorm(x)))
+#? end
+#? !branch_norm|both_norms
+        y = self.mlp(self.post_attention_layernorm(x))
+#? end
+#? end
+#? residual_multiplier
+        y = r * y
+#? end
+#? post_norm
+        x = self.post_feedforward_layernorm(x + y)
+#? end
+#? !post_norm
+        x = x + y
+#? end
+#? end
 #? layer_group
         return (x, *opened) if self.hands_on else (x,)
 #? end
 #? !layer_group
         return (x,)
-#? end
 #? end
 
 

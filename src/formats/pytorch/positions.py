@@ -1,4 +1,4 @@
-#? alibi|window|rope_scaling
+#? alibi|window|rope_scaling|rope_by_layer
 KEPT = {}
 
 
@@ -14,10 +14,15 @@ def kept(key, make):
 
 #? end
 #? rope
-#? rope_scaling
-def rope_frequencies(config, dims):
-    """Angle per position of each of the dims / 2 rotary pairs."""
+#? rope_scaling|rope_by_layer
+def rope_frequencies(config, dims, rotation, length):
+    """Angle per position of each of the dims / 2 rotary pairs, in a text of `length` tokens so far."""
+#? rope_by_layer
+    if rotation == "local":
+        return [config.local_rope_theta ** (-2 * i / dims) for i in range(dims // 2)]
+#? end
     frequencies = [config.rope_theta ** (-2 * i / dims) for i in range(dims // 2)]
+#? rope_scaling
     scaling = config.rope_scaling
     kind = scaling.get("rope_type", scaling.get("type", "default"))
     if kind == "linear":
@@ -26,9 +31,17 @@ def rope_frequencies(config, dims):
         frequencies = [_llama3_frequency(f, scaling) for f in frequencies]
     elif kind == "yarn":
         frequencies = _yarn_frequencies(frequencies, config, dims)
+#? longrope
+    # LongRoPE (Ding et al. 2024): a factor for each pair, other ones where the text is longer than in pretraining.
+    factors = scaling["long_factor" if length > scaling["original_max_position_embeddings"] else "short_factor"]
+    frequencies = [f / factor for f, factor in zip(frequencies, factors)]
+#? end
+#? end
     return frequencies
 
 
+#? end
+#? rope_scaling
 def _llama3_frequency(frequency, scaling):
     """Long wavelengths are stretched by the factor, short ones kept, those between interpolated (Llama 3.1)."""
     context = scaling["original_max_position_embeddings"]
@@ -50,8 +63,10 @@ def _yarn_frequencies(frequencies, config, dims):
     def pair(turns):
         return dims * math.log(context / (turns * 2 * math.pi)) / (2 * math.log(config.rope_theta))
 
-    low = max(math.floor(pair(scaling.get("beta_fast") or 32)), 0)
-    high = min(math.ceil(pair(scaling.get("beta_slow") or 1)), dims - 1)
+    low, high = pair(scaling.get("beta_fast") or 32), pair(scaling.get("beta_slow") or 1)
+    if scaling.get("truncate", True):
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, dims - 1)
     high += 0.001 if low == high else 0
     ramps = [min(max((i - low) / (high - low), 0), 1) for i in range(dims // 2)]
     return [f / scaling["factor"] * ramp + f * (1 - ramp) for f, ramp in zip(frequencies, ramps)]
@@ -62,8 +77,15 @@ def _yarn_mscale(factor, mscale):
 
 
 def rope_score_scale(config):
-    """YaRN scales cosines and sines of queries and of keys; here queries take the factor of both."""
+    """YaRN and LongRoPE scale cosines and sines of queries and of keys; here queries take the factor of both."""
     scaling = config.rope_scaling or {}
+#? longrope
+    original = scaling["original_max_position_embeddings"]
+    longer = scaling.get("factor") or config.max_position_embeddings / original
+    factor = math.sqrt(1 + math.log(longer) / math.log(original)) if longer > 1 else 1
+    return (scaling.get("attention_factor") or factor) ** 2
+#? end
+#? !longrope
     if scaling.get("rope_type", scaling.get("type")) != "yarn":
         return 1
     factor = scaling.get("attention_factor")
@@ -72,11 +94,16 @@ def rope_score_scale(config):
         factor = _yarn_mscale(scaling["factor"], mscale if mscale and all_dim else 1)
         factor /= _yarn_mscale(scaling["factor"], all_dim) if mscale and all_dim else 1
     return factor**2
+#? end
 
 
 #? end
-def turn_of(positions, config, dtype):
-    """Cosines and sines [B, 1, T, pairs] of the angles at positions [B, T]."""
+def turn_of(positions, config, dtype, rotation, length):
+    """Cosines and sines [B, 1, T, pairs] of the angles at positions [B, T]; None where nothing is rotated."""
+#? rope_by_layer
+    if rotation == "none":
+        return None
+#? end
     # On the device, since a copy from the host would wait for what it still computes. Apple's GPUs know no doubles.
     real = torch.float32 if positions.device.type == "mps" else torch.float64
 #? gta
@@ -86,13 +113,18 @@ def turn_of(positions, config, dtype):
     dims = config.attention["qk_rope_head_dim"]
 #? end
 #? !gta|mla|gla|mlra
+#? partial_rotary
+    dims = int(config.head_dim * config.partial_rotary_factor)
+#? end
+#? !partial_rotary
     dims = config.head_dim
 #? end
-#? rope_scaling
-    numbers = tuple(rope_frequencies(config, dims))
+#? end
+#? rope_scaling|rope_by_layer
+    numbers = tuple(rope_frequencies(config, dims, rotation, length))
     frequencies = kept((numbers, positions.device), lambda: torch.tensor(numbers, dtype=real, device=positions.device))
 #? end
-#? !rope_scaling
+#? !rope_scaling|rope_by_layer
     frequencies = config.rope_theta ** (-torch.arange(0, dims, 2, dtype=real, device=positions.device) / dims)
 #? end
     angles = positions[:, None, :, None] * frequencies
@@ -100,10 +132,25 @@ def turn_of(positions, config, dtype):
 
 
 def rotate(x, turn, dims=None):
+#? partial_rotary
+    """RoPE of the first dims of x [B, heads, T, d] by the angles of their positions."""
+#? end
+#? !partial_rotary
     """RoPE of the last `dims` of x [B, heads, T, d] (all of them if None) by the angles of their positions."""
-    dims = dims or x.shape[-1]
+#? end
+#? rope_by_layer
+    if turn is None:
+        return x
+#? end
     cos, sin = (part.to(x.dtype) for part in turn)
+#? partial_rotary
+    dims = 2 * cos.shape[-1]
+    turned, kept = x[..., :dims], x[..., dims:]
+#? end
+#? !partial_rotary
+    dims = dims or x.shape[-1]
     kept, turned = x[..., : x.shape[-1] - dims], x[..., x.shape[-1] - dims :]
+#? end
 #? rope_interleaved
     a, b = turned[..., 0::2], turned[..., 1::2]
     turned = torch.stack((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
@@ -112,7 +159,12 @@ def rotate(x, turn, dims=None):
     a, b = turned.chunk(2, -1)
     turned = torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
 #? end
+#? partial_rotary
+    return torch.cat((turned, kept), -1)
+#? end
+#? !partial_rotary
     return torch.cat((kept, turned), -1)
+#? end
 
 
 #? end
@@ -138,16 +190,17 @@ class Tokens:
     """The tokens of one pass and the keys that they may see. indices [S]: the keys' positions in the text, the last T of which are
     the tokens' own."""
 
-    def __init__(self, config, positions, ids, attention_mask, indices, window, dtype, options, starts=None):
+    def __init__(self, config, positions, ids, attention_mask, indices, window, rotation, length, dtype, options, starts=None):
         self.starts = starts  # [B, T]: the first token that each one sees, where documents are kept apart
         self.positions, self.ids, self.indices, self.options = positions, ids, indices, dict(options)
         self.config, self.attention_mask, self.window = config, attention_mask, window
+        self.rotation, self.length, self.dtype = rotation, length, dtype
         self.mask = self.make_mask(dtype)
 #? rope
-        self.turn = self.query_turn = turn_of(positions, config, dtype)
+        self.turn = self.query_turn = self.turn_at(positions)
 #? end
 #? rope_scaling
-        scale = rope_score_scale(config)
+        scale = rope_score_scale(config) if rotation == "global" else 1
         self.query_turn = tuple(part * scale for part in self.turn) if scale != 1 else self.turn
 #? end
 #? !rope
@@ -160,7 +213,10 @@ class Tokens:
         """The same of all keys: a text's tokens are at consecutive positions."""
         if self.indices.shape[0] == self.positions.shape[1]:
             return self.turn
-        return turn_of(self.positions[:, -1:] + (self.indices - self.indices[-1]), self.config, self.turn[0].dtype)
+        return self.turn_at(self.positions[:, -1:] + (self.indices - self.indices[-1]))
+
+    def turn_at(self, positions):
+        return turn_of(positions, self.config, self.dtype, self.rotation, self.length)
 #? end
 
     @property
@@ -240,6 +296,10 @@ class Tokens:
         if self.config._attn_implementation.startswith("flash"):
             return None if self.attention_mask is None else self.attention_mask[:, self.indices]
 #? any_attention_function
+#? soft_cap
+        if self.config._attn_implementation == "flex_attention":
+            return self.block_mask(queries, keys)
+#? end
         causal = self.attention_mask is None and self.starts is None and not (self.window and self.window < keys)
         if self.config._attn_implementation == "flex_attention" and not (causal and queries == keys):
             return self.block_mask(queries, keys)
