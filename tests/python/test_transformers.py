@@ -11,6 +11,7 @@ import sys
 import tempfile
 import unittest
 import warnings
+from unittest import mock
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_MODULES_CACHE", tempfile.mkdtemp())
@@ -23,6 +24,7 @@ except ImportError as error:
     raise unittest.SkipTest(f"exported models are not tried in PyTorch: {error}; `pip install torch transformers`")
 
 from safetensors.torch import load_file, save_file
+from torch.nn.attention.flex_attention import flex_attention
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageClassification
 
 CROSSHEAD = os.environ.get("CROSSHEAD", "build/crosshead")
@@ -485,6 +487,19 @@ class Transformers(unittest.TestCase):
             self.assertEqual(model.config.attention["type"], CASES[name]["attention"]["type"])
             with open(sys.modules[type(model).__module__].__file__) as ran, open(f"{made}/trained/modeling_crosshead.py") as own:
                 self.assertEqual(ran.read(), own.read())
+
+    def test_flex_attention(self):
+        """Its block masks and caps of scores, with its kernel computed step by step."""
+        compiled = "transformers.integrations.flex_attention.compile_friendly_flex_attention"
+        for name in ("window", "soft caps and norms on both sides", "soft caps of latents"):
+            with self.subTest(name), mock.patch(compiled, lambda q, k, v, training=False, **more: flex_attention(q, k, v, **more)):
+                torch._dynamo.reset()
+                self.directory = tempfile.mkdtemp(dir=self.folder.name)
+                model, ours, tokens, _ = self.opened(CASES[name])
+                model.eval().set_attn_implementation("flex_attention")
+                with torch.no_grad():
+                    logits = model(input_ids=tokens, use_cache=False).logits
+                self.assertLess(largest_difference(logits, ours["logits"]), 1e-5)
 
     def test_the_delta_rule_in_chunks(self):
         """Outputs, last state and gradients of 1 to 8 chunks, with documents apart, are those of its recurrence."""

@@ -1,4 +1,4 @@
-#? alibi|window|rope_scaling|rope_by_layer
+#? alibi|window|soft_cap|rope_scaling|rope_by_layer
 KEPT = {}
 
 
@@ -268,10 +268,11 @@ class Tokens:
 #? end
             return seen
 
-#? window
+#? window|soft_cap
         if starts is None:
             return kept(
-                (window, sinks, keys, device), lambda: create_block_mask(sees, None, None, keys, keys, device=device)
+                (self.window, self.config.attention_sinks, keys, device),
+                lambda: create_block_mask(sees, None, None, keys, keys, device=device),
             )
 #? end
         return create_block_mask(sees, starts.shape[0], None, keys, keys, device=device)
