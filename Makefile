@@ -47,7 +47,7 @@ core:
 	scripts/run_tests.sh build $(JOBS) -L core
 
 test-python: build
-	scripts/python_tests.sh $(PYTHON_ENV) $(CURDIR)/build
+	scripts/python_tests.sh $(PYTHON_ENV) $(CURDIR)/build $(JOBS)
 
 wheel: build
 	scripts/wheel.sh build build/wheel

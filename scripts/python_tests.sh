@@ -1,9 +1,10 @@
 #!/bin/sh
-# Runs the tests in tests/python with a build's program and libraries: python_tests.sh ENVIRONMENT BUILD
+# Runs the tests in tests/python with a build's program and libraries, JOBS at a time: python_tests.sh ENVIRONMENT BUILD JOBS
 # They are skipped, with the reason, if the environment could not be created.
 set -eu
 env=$1
 build=$2
+jobs=$3
 cd "$(dirname "$0")/.."
 
 status=0
@@ -14,4 +15,4 @@ if [ "$status" = 77 ]; then
 fi
 [ "$status" = 0 ] || exit "$status"
 "$env/bin/pip" install --quiet --force-reinstall --no-deps --config-settings=cmake.define.CROSSHEAD_BUILD="$build" ./python
-CROSSHEAD=$build/crosshead "$env/bin/python" -m unittest discover -s tests/python
+CROSSHEAD=$build/crosshead "$env/bin/python" -m pytest -q -rs --disable-warnings -p no:cacheprovider -n "$jobs" --maxprocesses 8 tests/python

@@ -193,7 +193,7 @@ class Documentation(unittest.TestCase):
         self.assertEqual((made["attention"]["type"], made["vocab_size"], made["max_position_embeddings"]), ("mla", 512, 64))
         like = crosshead.config("mqa", like=small.model())
         self.assertEqual(like["vocab_size"], 300)
-        with self.assertRaisesRegex(crosshead.ArgumentError, "^unknown name 'gqa8'; did you mean gqa:8\?$"):
+        with self.assertRaisesRegex(crosshead.ArgumentError, r"^unknown name 'gqa8'; did you mean gqa:8\?$"):
             crosshead.config("gqa8")
 
 
