@@ -25,9 +25,9 @@ def import_code(folder):
     return importlib.import_module(name + ".configuration_crosshead"), importlib.import_module(name + ".modeling_crosshead")
 
 
-def construct(folder, device, dtype, place=None):
-    """Returns a model from a folder's code and config.json, for a device, with uninitialised tensors. place: the device that holds its
-    tensors at first; None: the same device."""
+def construct(folder, device, dtype, divide=lambda model: None):
+    """Returns a model from a folder's code and config.json, with uninitialised tensors on a device. divide(model) may divide it over
+    processes while no tensor has memory."""
     configuration, modeling = import_code(folder)
     with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
         members = json.load(file)
@@ -43,19 +43,26 @@ def construct(folder, device, dtype, place=None):
         torch.backends.cuda.enable_cudnn_sdp(False)  # its backward pass fails where values are narrower than keys
     with torch.device("meta"):
         model = (modeling.CrossheadForImageClassification if vision else modeling.CrossheadForCausalLM)(config)
-    model.to_empty(device=place or device).to(dtype)
+    model.to(dtype)
+    model.tie_weights()
+    divide(model)
+    model.to_empty(device=device)
     model.tie_weights()
     return model.train()
 
 
-def build(run, device, dtype, place):
-    """Returns the run's model with its weights."""
-    model = construct(run.file(CODE), device, dtype, place)
+def build(run, device, dtype, shards):
+    """Returns the run's model with its weights, of divided ones this process's rows."""
+    model = construct(run.file(CODE), device, dtype, lambda model: shards.divide(model, device))
     named = state_of(model)
 
     def put(name, tensor):
         if name in named:
-            named[name].copy_(tensor.view_as(named[name]))
+            whole = tensor.view(named[name].shape)
+            if shards.divides(named[name]):
+                named[name].to_local().copy_(shards.own(whole))
+            else:
+                named[name].copy_(whole)
 
     with torch.no_grad():
         stored = run.load("weight", put)

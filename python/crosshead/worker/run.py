@@ -108,9 +108,7 @@ class Driver:
         dtype = torch.float64 if options["dtype"] == "F64" else torch.float32
         self.divided = self.ranks.count > 1 and self.run.settings.get("shard", False)  # otherwise every process holds the whole model
         self.shards = Shards(self.ranks) if self.divided else Whole()
-        self.model = build(self.run, self.device, dtype, "cpu" if self.divided else self.device)
-        if self.divided:
-            self.shards.divide(self.model, self.device)
+        self.model = build(self.run, self.device, dtype, self.shards)
         shapes = {name: tensor.shape for name, tensor in state_of(self.model).items()}
 
         def place(name, moment):

@@ -14,6 +14,12 @@ class Whole:
 
     means = 1
 
+    def divide(self, model, device):
+        pass
+
+    def divides(self, tensor):
+        return False
+
     def own(self, tensor):
         return tensor
 
@@ -55,7 +61,7 @@ class Shards:
         self.means = ranks.count  # FSDP2 divides sums of gradients by this
 
     def divide(self, model, device):
-        """Divides a model: this process holds its rows of every parameter, on the device."""
+        """Divides a model whose tensors have no memory yet: this process will hold its rows of every parameter."""
         warnings.filterwarnings("ignore", message="FSDP2-wrapped module")  # layers return views, which nothing changes in place
         mesh = DeviceMesh.from_group(dist.group.WORLD, device.type)
         units = {}
@@ -72,6 +78,10 @@ class Shards:
         """Frees the other processes' rows after a forward pass without a backward pass."""
         self.outside.reshard()
 
+    def divides(self, tensor):
+        """Returns True if the processes hold a part of the tensor each."""
+        return hasattr(tensor, "to_local")
+
     def _each(self, count):
         return -(-count // self.count)
 
@@ -81,7 +91,7 @@ class Shards:
 
     def own(self, tensor):
         """Returns this process's rows: a copy of those of a whole tensor, or those of a divided tensor in place."""
-        if hasattr(tensor, "to_local"):
+        if self.divides(tensor):
             return tensor.detach().to_local()
         first = self.first(tensor.shape[0])
         return tensor[first:first + self._each(tensor.shape[0])].clone()
@@ -102,4 +112,4 @@ class Shards:
 
     def whole(self, tensor):
         """Gathers a parameter. A buffer is whole already."""
-        return self.gather(self.own(tensor), tensor.shape[0]) if hasattr(tensor, "to_local") else tensor
+        return self.gather(self.own(tensor), tensor.shape[0]) if self.divides(tensor) else tensor
