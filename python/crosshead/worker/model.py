@@ -25,9 +25,9 @@ def import_code(folder):
     return importlib.import_module(name + ".configuration_crosshead"), importlib.import_module(name + ".modeling_crosshead")
 
 
-def construct(folder, device, dtype, divide=lambda model: None):
+def construct(folder, device, dtype, divide=lambda model: model):
     """Returns a model from a folder's code and config.json, with uninitialised tensors on a device. divide(model) may divide it over
-    processes while no tensor has memory."""
+    processes while no tensor has memory. It returns the module that holds all of it."""
     configuration, modeling = import_code(folder)
     with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
         members = json.load(file)
@@ -45,8 +45,7 @@ def construct(folder, device, dtype, divide=lambda model: None):
         model = (modeling.CrossheadForImageClassification if vision else modeling.CrossheadForCausalLM)(config)
     model.to(dtype)
     model.tie_weights()
-    divide(model)
-    model.to_empty(device=device)
+    divide(model).to_empty(device=device)
     model.tie_weights()
     return model.train()
 

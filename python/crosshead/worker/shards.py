@@ -15,7 +15,7 @@ class Whole:
     means = 1
 
     def divide(self, model, device):
-        pass
+        return model
 
     def divides(self, tensor):
         return False
@@ -61,7 +61,8 @@ class Shards:
         self.means = ranks.count  # FSDP2 divides sums of gradients by this
 
     def divide(self, model, device):
-        """Divides a model whose tensors have no memory yet: this process will hold its rows of every parameter."""
+        """Divides a model whose tensors have no memory yet: this process will hold its rows of every parameter. Returns the module
+        around it. Memory must be given to that module, whose parameters outside the layers are padded to equal parts then."""
         warnings.filterwarnings("ignore", message="FSDP2-wrapped module")  # layers return views, which nothing changes in place
         mesh = DeviceMesh.from_group(dist.group.WORLD, device.type)
         units = {}
@@ -70,6 +71,7 @@ class Shards:
         for layers in units.values():
             fully_shard(layers if len(layers) > 1 else layers[0], mesh=mesh)
         self.outside = fully_shard(Outside(model), mesh=mesh)
+        return self.outside
 
     def call(self, function, *arguments):
         return self.outside(function, *arguments)
