@@ -152,16 +152,35 @@ static bool are_of_one_type(const ch_config *c, int i, int j) {
          ch_layer_is_linear(c, i) == ch_layer_is_linear(c, j);
 }
 
-/* Fails if a group has layers of different types. All layers of a group read the same stored keys and values. */
+static bool listed(const bool layers[CH_MAX_LISTED_LAYERS], int64_t layer) {
+  return layer < CH_MAX_LISTED_LAYERS && layers[layer];
+}
+
+/* Returns the key of a list that names only one of two layers, or NULL if they rotate queries and keys alike. */
+static const char *rotated_apart(const ch_config *c, int64_t i, int64_t j) {
+  if (listed(c->nope_layers, i) != listed(c->nope_layers, j)) return "nope_layers";
+  return listed(c->local_rope_layers, i) != listed(c->local_rope_layers, j) ? "local_rope_layers" : NULL;
+}
+
+/* Fails if a group has layers of different types or rotations. All layers of a group read the same stored keys and
+   values. */
 static ch_status check_group_types(const ch_config *c, const char *key, int64_t group, const char *where,
                                    ch_error *error) {
-  for (int64_t i = 0; group > 1 && i < c->num_hidden_layers; i++)
-    if (!are_of_one_type(c, (int)i, (int)(i - i % group)))
+  for (int64_t i = 0; group > 1 && i < c->num_hidden_layers; i++) {
+    const int64_t first = i - i % group;
+    const char *list = rotated_apart(c, i, first);
+    if (!are_of_one_type(c, (int)i, (int)first))
       return ch_fail(
           error, CH_ERROR_CONFIG,
           "%s: \"attention.%s\" is %lld, but \"layer_types\" has different types for layers %lld and "
           "%lld of one group; they must be the same",
-          where, key, (long long)group, (long long)(i - i % group), (long long)i);
+          where, key, (long long)group, (long long)first, (long long)i);
+    if (list)
+      return ch_fail(error, CH_ERROR_CONFIG,
+                     "%s: \"attention.%s\" is %lld, but \"%s\" names only one of layers %lld and %lld of one "
+                     "group; name both or none",
+                     where, key, (long long)group, list, (long long)first, (long long)i);
+  }
   return CH_OK;
 }
 

@@ -1,7 +1,7 @@
 /* Writes the PyTorch code of one model from the parts in formats/pytorch.
  *
  * A part is Python with marks, each on its own line. Lines between `#? NAME` and `#? end` are written for models
- * with that feature, `#? A|B` for models with one of several, `#? !NAME` for models without it. `#< NAME` is
+ * with that feature, `#? A|B` for models with one of several, `#? !A|B` for models with none of them. `#< NAME` is
  * replaced by the part NAME, on which the part builds. The written code has only the features of the model. Each
  * mechanism is one part, named like the mechanism. */
 #include <string.h>

@@ -181,6 +181,16 @@ static json_t *with_code(const ch_source *source, json_t *config) {
   return NULL;
 }
 
+/* Returns 15 if the numbers of a JSON value are exact with 15 digits, else 17. */
+static size_t digits_of(const json_t *value) {
+  char *text = ch_json_dump(value, JSON_REAL_PRECISION(15));
+  json_t *again = text ? json_loads(text, 0, NULL) : NULL;
+  bool same = json_equal(value, again);
+  json_decref(again);
+  free(text);
+  return same ? 15 : 17;
+}
+
 static ch_status write_config(const ch_source *source, const char *directory, ch_error *error) {
   ch_text text = {0};
   json_t *config = NULL;
@@ -190,7 +200,7 @@ static ch_status write_config(const ch_source *source, const char *directory, ch
   ch_text_free(&text);
   if (status != CH_OK) return status;
   json_t *root = with_code(source, config);
-  char *dump = ch_json_dump(root, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+  char *dump = ch_json_dump(root, JSON_INDENT(2) | JSON_REAL_PRECISION(digits_of(config)));
   status = write_file(directory, "config.json", dump, error);
   free(dump);
   json_decref(root);

@@ -93,6 +93,25 @@ static void what_contradicts_is_refused(void **state) {
   }
 }
 
+/* Layers of one group read the same keys. */
+static void groups_rotate_alike(void **state) {
+  (void)state;
+  static const char grouped[] =
+      "{\"model_type\": \"crosshead\", \"vocab_size\": 16, \"hidden_size\": 16, \"intermediate_size\": 8, "
+      "\"num_hidden_layers\": 4, \"num_attention_heads\": 2, \"local_rope_theta\": 100, "
+      "\"local_rope_layers\": "
+      "[2, 3], \"nope_layers\": [0, 1], \"attention\": {\"type\": \"gqa\", \"kv_layer_group\": 2}}";
+  char *nope = changed(grouped, "nope_layers", "[1]"), *local = changed(grouped, "local_rope_layers", "[2]");
+  ch_config config;
+  ch_error error;
+  assert_int_equal(ch_config_parse(grouped, "c", &config, &error), CH_OK);
+  assert_refused(nope,
+                 "\"attention.kv_layer_group\" is 2, but \"nope_layers\" names only one of layers 0 and 1");
+  assert_refused(local, "but \"local_rope_layers\" names only one of layers 2 and 3 of one group");
+  free(nope);
+  free(local);
+}
+
 static void images_have_no_such_layers(void **state) {
   (void)state;
   static const char images[] =
@@ -111,6 +130,7 @@ int main(void) {
       cmocka_unit_test(what_is_left_out_follows_from_the_rest),
       cmocka_unit_test(writing_and_reading_keeps_everything),
       cmocka_unit_test(what_contradicts_is_refused),
+      cmocka_unit_test(groups_rotate_alike),
       cmocka_unit_test(images_have_no_such_layers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

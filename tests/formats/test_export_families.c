@@ -5,8 +5,10 @@
 #include <crosshead/convert.h>
 #include <sys/stat.h>
 
-#include "model/transformer.h"
+#include "attention/registry.h"
+#include "base/embedded_text.h"
 #include "config_file/config_json.h"
+#include "model/transformer.h"
 
 enum { LENGTH = 9, VOCABULARY = 31 };
 
@@ -131,8 +133,21 @@ static void families_in_our_words_leave_as_what_they_were(void **state) {
   }
 }
 
+static bool has_part(const char *name) {
+  const ch_embedded_text *text = ch_embedded_pytorch;
+  while (text->name && strcmp(text->name, name) != 0) text++;
+  return text->name;
+}
+
+static void every_mechanism_has_pytorch_code(void **state) {
+  (void)state;
+  for (const char *const *name = ch_mechanism_names(); *name; name++)
+    if (!has_part(*name)) fail_msg("src/formats/pytorch/%s.py is missing", *name);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(latent_attention_leaves_as_deepseek_where_it_is_that),
-                                     cmocka_unit_test(families_in_our_words_leave_as_what_they_were)};
+                                     cmocka_unit_test(families_in_our_words_leave_as_what_they_were),
+                                     cmocka_unit_test(every_mechanism_has_pytorch_code)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,7 +99,7 @@ CASES = {
         "hidden_act": "gelu_tanh", "embedding_multiplier": 0.5, **attention(type="gqa", head_norm=True)},
     "output bias": {"attention_output_bias": True, **attention(type="diff")},
     "halves in parallel, a part of a head turns": {
-        "parallel_residual": True, "norm": "layernorm", "partial_rotary_factor": 0.5, "residual_multiplier": 0.6,
+        "parallel_residual": True, "norm": "layernorm", "head_dim": 12, "partial_rotary_factor": 1 / 3, "residual_multiplier": 0.6,
         "rope_interleaved": True, **attention(type="gqa", qk_norm=True)},
     "halves in parallel with a linear layer": {
         "parallel_residual": True, "layer_types": ["linear_attention", "full_attention", "linear_attention"],
@@ -468,7 +468,7 @@ class Transformers(unittest.TestCase):
         with open(f"{self.directory}/saved/config.json") as file:  # what was trained in PyTorch
             self.assertEqual(json.load(file)["model_type"], "crosshead")
 
-    def test_longrope_does_not_continue_the_cache_of_a_shorter_text(self):
+    def test_longrope_does_not_continue_a_cache_past_the_length_where_factors_change(self):
         model = random_model(self.directory, SIZES, CASES["longrope of short texts"], AutoModelForCausalLM).eval()
         tokens = torch.randint(0, SIZES["vocab_size"], (1, 65))
         with torch.no_grad():
@@ -476,6 +476,10 @@ class Transformers(unittest.TestCase):
             past = model(input_ids=tokens[:, 60:64], past_key_values=past, use_cache=True).past_key_values
             with self.assertRaisesRegex(ValueError, "more than 64 tokens.*from its first token"):
                 model(input_ids=tokens[:, 64:], past_key_values=past, use_cache=True)
+            past = model(input_ids=tokens, use_cache=True).past_key_values
+            past.crop(50)
+            with self.assertRaisesRegex(ValueError, "or back"):
+                model(input_ids=tokens[:, 50:51], past_key_values=past, use_cache=True)
 
     def test_directories_of_one_name(self):
         """transformers keeps code by the name of its directory; other code under the same name is other code."""

@@ -8,7 +8,7 @@ CHUNK_ELEMENTS = 1 << 27
 
 def losses_of(x, weight, targets, cap):
     """Returns logits [N, V] in F32 or F64, their log-sum-exp and the cross entropy of each token, 0 without a target.
-    cap: logits z are cap tanh(z / cap), unless it is 0."""
+    cap: each logit z becomes cap tanh(z / cap). 0: no cap."""
     logits = x @ weight.t()
     logits = logits.float() if logits.dtype == torch.bfloat16 else logits
     logits = torch.tanh(logits / cap) * cap if cap else logits

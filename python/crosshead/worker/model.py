@@ -26,8 +26,8 @@ def import_code(folder):
 
 
 def construct(folder, device, dtype, divide=lambda model: model):
-    """Returns a model from a folder's code and config.json, with uninitialised tensors on a device. divide(model) may divide it over
-    processes while no tensor has memory. It returns the module that holds all of it."""
+    """Returns a model from a folder's code and config.json, with uninitialised tensors on a device. divide(model) may divide the
+    model over processes before its tensors have memory. It returns the outermost module."""
     configuration, modeling = import_code(folder)
     with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
         members = json.load(file)
@@ -36,7 +36,7 @@ def construct(folder, device, dtype, divide=lambda model: model):
         members.pop(key, None)
     config = (configuration.CrossheadViTConfig if vision else configuration.CrossheadConfig)(**members)
     blocks = getattr(modeling.CrossheadPreTrainedModel, "_supports_flex_attn", False) and not vision
-    config._attn_implementation = "flex_attention" if blocks and torch.device(device).type == "cuda" else "sdpa"
+    config._attn_implementation = "flex_attention" if blocks and torch.device(device).type == "cuda" and dtype != torch.float64 else "sdpa"
     if not vision:
         config.use_cache = False
     if torch.device(device).type == "cuda" and config.attention.get("v_head_dim"):
@@ -51,7 +51,7 @@ def construct(folder, device, dtype, divide=lambda model: model):
 
 
 def build(run, device, dtype, shards):
-    """Returns the run's model with its weights, of divided ones this process's rows."""
+    """Returns the run's model with its weights. Each process has its rows of a divided model."""
     model = construct(run.file(CODE), device, dtype, lambda model: shards.divide(model, device))
     named = state_of(model)
 

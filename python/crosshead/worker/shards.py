@@ -61,8 +61,8 @@ class Shards:
         self.means = ranks.count  # FSDP2 divides sums of gradients by this
 
     def divide(self, model, device):
-        """Divides a model whose tensors have no memory yet: this process will hold its rows of every parameter. Returns the module
-        around it. Memory must be given to that module, whose parameters outside the layers are padded to equal parts then."""
+        """Divides a model whose tensors have no memory yet: this process will hold its rows of every parameter. Returns the
+        outermost module. Its to_empty pads unequal parts of the parameters outside the layers."""
         warnings.filterwarnings("ignore", message="FSDP2-wrapped module")  # layers return views, which nothing changes in place
         mesh = DeviceMesh.from_group(dist.group.WORLD, device.type)
         units = {}
@@ -81,7 +81,7 @@ class Shards:
         self.outside.reshard()
 
     def divides(self, tensor):
-        """Returns True if the processes hold a part of the tensor each."""
+        """Returns True if each process has a part of the tensor."""
         return hasattr(tensor, "to_local")
 
     def _each(self, count):

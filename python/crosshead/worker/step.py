@@ -194,7 +194,7 @@ class Trainer:
         return {name: tensor[part].to(self.device, non_blocking=True) for name, tensor in batch.items()}
 
     def hidden(self, batch):
-        """Returns what the LM head multiplies."""
+        """Returns the input of the LM head: hidden states divided by logits_scaling."""
         with self.autocast():
             options = {"document_starts": batch["starts"]} if "starts" in batch else {}
             hidden = self.model.model(input_ids=batch["tokens"], use_cache=False, **options).last_hidden_state

@@ -1,6 +1,6 @@
 #? soft_cap
 def capped(config, scores):
-    """c tanh(scores / c) (Gemma 2)."""
+    """Returns c tanh(scores / c) (Gemma 2)."""
     return torch.tanh(scores / config.attn_logit_softcapping) * config.attn_logit_softcapping
 
 
@@ -126,7 +126,6 @@ class Mechanism(nn.Module):
 #? soft_cap
         if name == "sdpa":
             name = "eager"  # PyTorch's fused kernels have no caps
-        tokens.options["softcap"] = self.config.attn_logit_softcapping
 #? end
 #? !soft_cap
         if name == "flex_attention" and mask is None:

@@ -7,18 +7,16 @@ def window_of(config, layer):
     return None
 
 
-#? !vision
-def rotation_of(config, layer):
-    """How a layer rotates queries and keys: "none"; "local", with a base frequency of its own; or "global", as most do."""
 #? rope_by_layer
+def rotation_of(config, layer):
+    """Returns the rotation of a layer's queries and keys: "none", "local" (with its own base frequency) or "global"."""
     if layer in (config.nope_layers or ()):
         return "none"
-    if layer in (config.local_rope_layers or ()):
-        return "local"
+    return "local" if layer in (config.local_rope_layers or ()) else "global"
+
+
 #? end
-    return "global"
-
-
+#? !vision
 class LayerStates(CacheLayerMixin):
     """What one layer keeps of every token: the states that its mechanism writes, [B, T, ...] each."""
 
@@ -137,6 +135,9 @@ class CrossheadCache(Cache):
                 layers[i] = FixedStates()
 #? end
         super().__init__(layers=layers)
+#? longrope
+        self.long = None  # True if the factors of long texts rotated the keys
+#? end
 
     def get_seq_length(self, layer_idx=0):
         return max(layer.get_seq_length() for layer in self.layers)

@@ -1,7 +1,7 @@
 #? linear
 def states_before(carried, added, first):
-    """S_n = A_n S_{n−1} + B_n of [B, H, N, …] matrices A = carried and B = added: the state before each of N chunks, and the last.
-    Two chunks are one, with A = A₂ A₁ and B = A₂ B₁ + B₂, so there are 2 log2 N rounds and 3 N products."""
+    """Returns the state before each of N chunks, and the last one: S_n = A_n S_{n−1} + B_n of [B, H, N, …] matrices A = carried and
+    B = added. Two chunks compose to one with A = A₂ A₁ and B = A₂ B₁ + B₂. This needs about 2 log2 N rounds and 3 N products."""
     count = carried.shape[2]
     if count % 2:
         before, last = first[:, :, None], first
@@ -36,8 +36,8 @@ def gated_delta_rule(q, k, v, decay, steps, state, starts=None, chunk=64):
         place = torch.arange(length + rest, device=q.device).view(1, 1, -1, chunk)
         since = since * (starts < place[..., :1])[..., None]
         between = between * (starts[..., :, None] <= place[..., None, :])
-    # An inverse is as large as k. Products with it may be rounded to BF16; solving for v and k would move F32 of twice the size.
-    system, one = wide(between * (k @ k.transpose(-1, -2))).tril(-1), torch.eye(chunk, dtype=b.dtype, device=b.device)
+    # The inverse has chunk² elements, and autocast may round products with it. A solution for v and k would move F32 of their sizes.
+    system, one = (between * (k @ k.transpose(-1, -2))).tril(-1), torch.eye(chunk, dtype=b.dtype, device=b.device)
     system = system * b.transpose(-1, -2) + one
     solved = b * torch.linalg.solve_triangular(system, one.expand_as(system), upper=False, unitriangular=True)
     alone, by_state = solved @ v, (solved * since.transpose(-1, -2)) @ k

@@ -44,7 +44,7 @@ class CrossheadViTModel(CrossheadPreTrainedModel):
         first = self.cls_token.expand(patches.shape[0], 1, -1)
         x = torch.cat((first, patches), 1) + self.position_embeddings
         indices = torch.arange(x.shape[1], device=x.device)
-        tokens, opened = Tokens(self.config, indices[None], None, None, indices, None, None, None, x.dtype, kwargs), ()
+        tokens, opened = Tokens(self.config, indices[None], None, None, indices, None, x.dtype, kwargs), ()
         for i, layer in enumerate(self.layers):
             x, *opened = layer(x, tokens, None, *(opened if layer.leader < i else ()))
 #? !post_norm

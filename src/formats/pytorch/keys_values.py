@@ -40,7 +40,7 @@ class KeysAndValues(Mechanism):
         self.norm("q_norm", c.num_attention_heads * c.head_dim)
 
     def normed(self, norm, x):
-        """The norm of all heads of a token as one vector."""
+        """Returns x after the norm of all heads of a token as one vector."""
         return split_heads(getattr(self, norm)(join_heads(x)), x.shape[1])
 #? end
 #? !qk_norm_over_all

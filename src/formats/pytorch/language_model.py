@@ -69,12 +69,14 @@ class CrossheadModel(CrossheadPreTrainedModel):
         x = x * self.config.embedding_multiplier
 #? end
 #? longrope
-        original = self.config.rope_scaling["original_max_position_embeddings"]
-        if 0 < past <= original < past + x.shape[1]:
+        original, length = self.config.rope_scaling["original_max_position_embeddings"], past + x.shape[1]
+        if past and cache.long != (length > original):
             raise ValueError(
-                f"LongRoPE has other factors for texts of more than {original} tokens, so the cache of a shorter text does not "
-                "continue one: compute the text from its first token"
+                f"LongRoPE has other factors for texts of more than {original} tokens, so a cache does not continue past that length "
+                "or back: compute the text from its first token"
             )
+        if cache is not None:
+            cache.long = length > original
 #? end
 #? window
         padded = attention_mask is not None and not torch.compiler.is_compiling() and not attention_mask[:, 0].all()
@@ -86,15 +88,25 @@ class CrossheadModel(CrossheadPreTrainedModel):
 #? end
         tokens, opened, hidden = {}, (), (x,)
         for i, layer in enumerate(self.layers):
+#? rope_by_layer
             kind = window, rotation = window_of(self.config, i), rotation_of(self.config, i)
+#? end
+#? !rope_by_layer
+            kind = window = window_of(self.config, i)
+#? end
             if kind not in tokens:
                 if cache is None:
                     indices = torch.arange(x.shape[1], device=x.device)
                 else:
                     indices = cache.layers[layer.leader].indices(x.shape[1], x.device)
                 tokens[kind] = Tokens(
-                    self.config, position_ids, input_ids, attention_mask, indices, window, rotation, past + x.shape[1],
-                    x.dtype, kwargs, document_starts,
+                    self.config, position_ids, input_ids, attention_mask, indices, window, x.dtype, kwargs, document_starts,
+#? rope_by_layer
+                    rotation=rotation,
+#? end
+#? longrope
+                    length=length,
+#? end
                 )
             x, *opened = layer(x, tokens[kind], cache, *(opened if layer.leader < i else ()))
             hidden += (x,) if keep_all else ()

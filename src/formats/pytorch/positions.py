@@ -15,10 +15,11 @@ def kept(key, make):
 #? end
 #? rope
 #? rope_scaling|rope_by_layer
-def rope_frequencies(config, dims, rotation, length):
-    """Angle per position of each of the dims / 2 rotary pairs, in a text of `length` tokens so far."""
+def rope_frequencies(tokens, dims):
+    """Returns the angle per position of each of the dims / 2 rotary pairs."""
+    config = tokens.config
 #? rope_by_layer
-    if rotation == "local":
+    if tokens.rotation == "local":
         return [config.local_rope_theta ** (-2 * i / dims) for i in range(dims // 2)]
 #? end
     frequencies = [config.rope_theta ** (-2 * i / dims) for i in range(dims // 2)]
@@ -32,8 +33,8 @@ def rope_frequencies(config, dims, rotation, length):
     elif kind == "yarn":
         frequencies = _yarn_frequencies(frequencies, config, dims)
 #? longrope
-    # LongRoPE (Ding et al. 2024): a factor for each pair, other ones where the text is longer than in pretraining.
-    factors = scaling["long_factor" if length > scaling["original_max_position_embeddings"] else "short_factor"]
+    # LongRoPE (Ding et al. 2024) divides each pair's frequency by a factor. Texts longer than in pretraining have other factors.
+    factors = scaling["long_factor" if tokens.length > scaling["original_max_position_embeddings"] else "short_factor"]
     frequencies = [f / factor for f, factor in zip(frequencies, factors)]
 #? end
 #? end
@@ -98,12 +99,16 @@ def rope_score_scale(config):
 
 
 #? end
-def turn_of(positions, config, dtype, rotation, length):
-    """Cosines and sines [B, 1, T, pairs] of the angles at positions [B, T]; None where nothing is rotated."""
+def turn_of(tokens, positions):
 #? rope_by_layer
-    if rotation == "none":
+    """Returns cosines and sines [B, 1, T, pairs] of the angles at positions [B, T]; None if the layer rotates nothing."""
+    if tokens.rotation == "none":
         return None
 #? end
+#? !rope_by_layer
+    """Returns cosines and sines [B, 1, T, pairs] of the angles at positions [B, T]."""
+#? end
+    config = tokens.config
     # On the device, since a copy from the host would wait for what it still computes. Apple's GPUs know no doubles.
     real = torch.float32 if positions.device.type == "mps" else torch.float64
 #? gta
@@ -121,14 +126,14 @@ def turn_of(positions, config, dtype, rotation, length):
 #? end
 #? end
 #? rope_scaling|rope_by_layer
-    numbers = tuple(rope_frequencies(config, dims, rotation, length))
+    numbers = tuple(rope_frequencies(tokens, dims))
     frequencies = kept((numbers, positions.device), lambda: torch.tensor(numbers, dtype=real, device=positions.device))
 #? end
 #? !rope_scaling|rope_by_layer
     frequencies = config.rope_theta ** (-torch.arange(0, dims, 2, dtype=real, device=positions.device) / dims)
 #? end
     angles = positions[:, None, :, None] * frequencies
-    return angles.cos().to(dtype), angles.sin().to(dtype)
+    return angles.cos().to(tokens.dtype), angles.sin().to(tokens.dtype)
 
 
 def rotate(x, turn, dims=None):
@@ -190,17 +195,34 @@ class Tokens:
     """The tokens of one pass and the keys that they may see. indices [S]: the keys' positions in the text, the last T of which are
     the tokens' own."""
 
-    def __init__(self, config, positions, ids, attention_mask, indices, window, rotation, length, dtype, options, starts=None):
+    def __init__(
+        self, config, positions, ids, attention_mask, indices, window, dtype, options, starts=None,
+#? rope_by_layer
+        rotation="global",
+#? end
+#? longrope
+        length=0,
+#? end
+    ):
         self.starts = starts  # [B, T]: the first token that each one sees, where documents are kept apart
         self.positions, self.ids, self.indices, self.options = positions, ids, indices, dict(options)
         self.config, self.attention_mask, self.window = config, attention_mask, window
-        self.rotation, self.length, self.dtype = rotation, length, dtype
+        self.dtype = dtype
+#? rope_by_layer
+        self.rotation = rotation  # how the layer rotates queries and keys: rotation_of
+#? end
+#? longrope
+        self.length = length  # of the text so far
+#? end
         self.mask = self.make_mask(dtype)
 #? rope
-        self.turn = self.query_turn = self.turn_at(positions)
+        self.turn = self.query_turn = turn_of(self, positions)
 #? end
 #? rope_scaling
-        scale = rope_score_scale(config) if rotation == "global" else 1
+        scale = rope_score_scale(config)
+#? rope_by_layer
+        scale = scale if rotation == "global" else 1
+#? end
         self.query_turn = tuple(part * scale for part in self.turn) if scale != 1 else self.turn
 #? end
 #? !rope
@@ -213,10 +235,7 @@ class Tokens:
         """The same of all keys: a text's tokens are at consecutive positions."""
         if self.indices.shape[0] == self.positions.shape[1]:
             return self.turn
-        return self.turn_at(self.positions[:, -1:] + (self.indices - self.indices[-1]))
-
-    def turn_at(self, positions):
-        return turn_of(positions, self.config, self.dtype, self.rotation, self.length)
+        return turn_of(self, self.positions[:, -1:] + (self.indices - self.indices[-1]))
 #? end
 
     @property
@@ -293,6 +312,9 @@ class Tokens:
 #? window
         if self.window:
             self.options["sliding_window"] = self.window
+#? end
+#? soft_cap
+        self.options["softcap"] = self.config.attn_logit_softcapping
 #? end
         if self.config._attn_implementation.startswith("flash"):
             return None if self.attention_mask is None else self.attention_mask[:, self.indices]
