@@ -181,14 +181,19 @@ static json_t *with_code(const ch_source *source, json_t *config) {
   return NULL;
 }
 
-/* Returns 15 if the numbers of a JSON value are exact with 15 digits, else 17. */
-static size_t digits_of(const json_t *value) {
-  char *text = ch_json_dump(value, JSON_REAL_PRECISION(15));
-  json_t *again = text ? json_loads(text, 0, NULL) : NULL;
-  bool same = json_equal(value, again);
-  json_decref(again);
-  free(text);
-  return same ? 15 : 17;
+/* Returns 15 if the numbers of a JSON value are exact with 15 digits, else 17. Allocates nothing. */
+static size_t digits_of(json_t *value) {
+  const char *key;
+  json_t *item;
+  size_t i, digits = 15;
+  if (json_is_real(value)) {
+    char text[32];
+    snprintf(text, sizeof text, "%.15g", json_real_value(value));
+    return strtod(text, NULL) == json_real_value(value) ? 15 : 17;
+  }
+  json_object_foreach(value, key, item) if (digits_of(item) > digits) digits = 17;
+  json_array_foreach(value, i, item) if (digits_of(item) > digits) digits = 17;
+  return digits;
 }
 
 static ch_status write_config(const ch_source *source, const char *directory, ch_error *error) {
