@@ -6,8 +6,7 @@
 /* Returns true if the layer being built rotates its queries and keys. */
 static bool turns(const ch_builder *builder) {
   const ch_config *c = builder->config;
-  bool left_out = builder->layer < CH_MAX_LISTED_LAYERS && c->nope_layers[builder->layer];
-  return c->position == CH_POSITION_ROPE && !left_out;
+  return c->position == CH_POSITION_ROPE && !ch_layer_is_listed(c->nope_layers, builder->layer);
 }
 
 /* Returns true if RoPE rotates the first dims of a head, as it does if only a part of head_dim is rotated. Mechanisms
@@ -18,7 +17,7 @@ static bool leading(const ch_builder *builder) {
 
 /* Returns true if the layer being built has the base frequency local_rope_theta, and no scaling. */
 static bool is_local(const ch_builder *builder) {
-  return builder->layer < CH_MAX_LISTED_LAYERS && builder->config->local_rope_layers[builder->layer];
+  return ch_layer_is_listed(builder->config->local_rope_layers, builder->layer);
 }
 
 /* Returns the frequencies of RoPE in `rotary` dims. They are computed once for all layers that have them. */

@@ -21,6 +21,10 @@ bool ch_layer_is_linear(const ch_config *config, int layer) {
   return config->layer_types.count > layer && config->layer_types.type[layer] == CH_LAYER_LINEAR;
 }
 
+bool ch_layer_is_listed(const bool layers[CH_MAX_LISTED_LAYERS], int64_t layer) {
+  return layer < CH_MAX_LISTED_LAYERS && layers[layer];
+}
+
 int64_t ch_linear_layers(const ch_config *config) {
   int64_t layers = 0;
   for (int layer = 0; layer < config->num_hidden_layers; layer++) layers += ch_layer_is_linear(config, layer);

@@ -287,6 +287,8 @@ int64_t ch_rotary_dims(const ch_config *config);
 double ch_score_scale(const ch_config *config);
 /* Returns true for a linear layer, which has a state of a fixed size instead of keys and values. */
 bool ch_layer_is_linear(const ch_config *config, int layer);
+/* Returns true if a list of layers (nope_layers, local_rope_layers) names the layer. */
+bool ch_layer_is_listed(const bool layers[CH_MAX_LISTED_LAYERS], int64_t layer);
 int64_t ch_linear_layers(const ch_config *config);
 /* Returns true if the layer has the sliding window. */
 bool ch_layer_slides(const ch_config *config, int layer);

@@ -152,14 +152,12 @@ static bool are_of_one_type(const ch_config *c, int i, int j) {
          ch_layer_is_linear(c, i) == ch_layer_is_linear(c, j);
 }
 
-static bool listed(const bool layers[CH_MAX_LISTED_LAYERS], int64_t layer) {
-  return layer < CH_MAX_LISTED_LAYERS && layers[layer];
-}
-
 /* Returns the key of a list that names only one of two layers, or NULL if they rotate queries and keys alike. */
 static const char *rotated_apart(const ch_config *c, int64_t i, int64_t j) {
-  if (listed(c->nope_layers, i) != listed(c->nope_layers, j)) return "nope_layers";
-  return listed(c->local_rope_layers, i) != listed(c->local_rope_layers, j) ? "local_rope_layers" : NULL;
+  if (ch_layer_is_listed(c->nope_layers, i) != ch_layer_is_listed(c->nope_layers, j)) return "nope_layers";
+  return ch_layer_is_listed(c->local_rope_layers, i) != ch_layer_is_listed(c->local_rope_layers, j)
+             ? "local_rope_layers"
+             : NULL;
 }
 
 /* Fails if a group has layers of different types or rotations. All layers of a group read the same stored keys and

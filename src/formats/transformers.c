@@ -163,10 +163,9 @@ static ch_status write_code(const ch_source *source, const char *directory, ch_e
   return write_text(directory, "configuration_crosshead.py", &configuration, error);
 }
 
-/* Adds the keys that make transformers load the code, before those of the model. Returns NULL if out of memory. */
-static json_t *with_code(const ch_source *source, json_t *config) {
-  bool vision = ch_config_is_vision(&source->config);
-  json_t *root = json_pack(
+/* Returns the members of config.json that make transformers load the code, or NULL if out of memory. */
+static json_t *code_to_json(bool vision) {
+  return json_pack(
       "{s:[s], s:{s:s, s:s, s:s}}", "architectures",
       vision ? "CrossheadForImageClassification" : "CrossheadForCausalLM", "auto_map", "AutoConfig",
       vision ? "configuration_crosshead.CrossheadViTConfig" : "configuration_crosshead.CrossheadConfig",
@@ -174,43 +173,38 @@ static json_t *with_code(const ch_source *source, json_t *config) {
       vision ? "AutoModelForImageClassification" : "AutoModelForCausalLM",
       vision ? "modeling_crosshead.CrossheadForImageClassification"
              : "modeling_crosshead.CrossheadForCausalLM");
-  if (json_object_update(root, config) == 0 &&
-      json_object_set_new(root, "pytorch", tensors_to_json(&source->params)) == 0)
-    return root;
-  json_decref(root);
-  return NULL;
 }
 
-/* Returns 15 if the numbers of a JSON value are exact with 15 digits, else 17. Allocates nothing. */
-static size_t digits_of(json_t *value) {
-  const char *key;
-  json_t *item;
-  size_t i, digits = 15;
-  if (json_is_real(value)) {
-    char text[32];
-    snprintf(text, sizeof text, "%.15g", json_real_value(value));
-    return strtod(text, NULL) == json_real_value(value) ? 15 : 17;
-  }
-  json_object_foreach(value, key, item) if (digits_of(item) > digits) digits = 17;
-  json_array_foreach(value, i, item) if (digits_of(item) > digits) digits = 17;
-  return digits;
+/* Appends the members of an object, which is indented JSON text. */
+static void put_members(ch_text *text, const char *object) {
+  size_t size = (size_t)(strrchr(object, '}') - object);
+  while (object[size - 1] == '\n') size--;
+  ch_text_put(text, object + 1, size - 1);
 }
 
 static ch_status write_config(const ch_source *source, const char *directory, ch_error *error) {
-  ch_text text = {0};
-  json_t *config = NULL;
-  ch_config_write(&source->config, &text);
-  ch_status status =
-      text.failed ? ch_no_memory(error) : ch_json_parse(text.data, text.size, directory, &config, error);
-  ch_text_free(&text);
-  if (status != CH_OK) return status;
-  json_t *root = with_code(source, config);
-  char *dump = ch_json_dump(root, JSON_INDENT(2) | JSON_REAL_PRECISION(digits_of(config)));
-  status = write_file(directory, "config.json", dump, error);
-  free(dump);
-  json_decref(root);
-  json_decref(config);
-  return status;
+  ch_text config = {0}, all = {0};
+  json_t *code = code_to_json(ch_config_is_vision(&source->config));
+  json_t *tensors = json_pack("{so}", "pytorch", tensors_to_json(&source->params));
+  char *first = ch_json_dump(code, JSON_INDENT(2));
+  char *last = ch_json_dump(tensors, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+  ch_config_write(&source->config, &config);
+  all.failed = !first || !last || config.failed;
+  if (!all.failed) {
+    ch_text_puts(&all, "{");
+    put_members(&all, first);
+    ch_text_puts(&all, ",");
+    put_members(&all, config.data);
+    ch_text_puts(&all, ",");
+    put_members(&all, last);
+    ch_text_puts(&all, "\n}\n");
+  }
+  free(first);
+  free(last);
+  json_decref(code);
+  json_decref(tensors);
+  ch_text_free(&config);
+  return write_text(directory, "config.json", &all, error);
 }
 
 ch_status ch_transformers_finish(const ch_source *source, const char *directory, ch_error *error) {
